@@ -1,0 +1,196 @@
+"""Policies pi(a|s; theta) over one flat float64 vector theta.
+
+A policy is a frozen dataclass that holds sizes, never parameters. ``log_prob`` works on torch tensors, so that the
+autodiff oracle can differentiate it; everything else is NumPy. torch is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Vector = NDArray[np.float64]
+
+
+class Policy(Protocol):
+    """What an oracle needs of a policy. Shapes: theta (dim,), observations (batch, ...), actions (batch, ...)."""
+
+    @property
+    def dim(self) -> int:
+        """d, the length of theta."""
+
+    def init(self, rng: np.random.Generator) -> Vector:
+        """theta^0, shape (dim,)."""
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """The randomness of one action each, drawn ahead of the rollout; leading axes ``shape``."""
+
+    def act(self, theta: Tensor, observation: Tensor, noise: Tensor) -> Tensor:
+        """The actions that ``noise`` selects under pi(.|observation; theta), shape (batch, ...)."""
+
+    def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
+        """log pi(action|observation; theta), shape (batch,); differentiable in theta."""
+
+
+def _categorical(logits: Tensor, u: Tensor) -> Tensor:
+    """Inverse-CDF sample of softmax(logits): the first action whose cumulative probability exceeds u."""
+    import torch
+
+    cumulative = torch.softmax(logits, -1).cumsum(-1)
+    return torch.searchsorted(cumulative, u[..., None], right=True)[..., 0].clamp(max=logits.shape[-1] - 1)
+
+
+def _log_softmax_of(logits: Tensor, action: Tensor) -> Tensor:
+    import torch
+
+    return torch.log_softmax(logits, -1).gather(-1, action.long()[..., None])[..., 0]
+
+
+@dataclass(frozen=True)
+class TabularSoftmax:
+    """pi(a|s) = softmax(theta[s])_a: Example 1 with one-hot features, B = 1. theta is (states, actions), row-major."""
+
+    states: int
+    actions: int
+
+    @property
+    def dim(self) -> int:
+        """d = states x actions."""
+        return self.states * self.actions
+
+    def init(self, rng: np.random.Generator) -> Vector:
+        """theta^0 = 0, the uniform policy."""
+        return np.zeros(self.dim)
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """One uniform number an action."""
+        return rng.random(shape)
+
+    def act(self, theta: Tensor, observation: Tensor, noise: Tensor) -> Tensor:
+        """The action whose cumulative probability first exceeds the uniform number."""
+        return _categorical(self._logits(theta, observation), noise)
+
+    def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
+        """theta[s, a] - logsumexp(theta[s])."""
+        return _log_softmax_of(self._logits(theta, observation), action)
+
+    def _logits(self, theta: Tensor, observation: Tensor) -> Tensor:
+        return theta.reshape(self.states, self.actions)[observation.long()]
+
+
+def _layers(theta: Tensor, sizes: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
+    """theta as [(W1, b1), (W2, b2), ...]; W is (inputs, outputs), row-major."""
+    layers, at = [], 0
+    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+        W = theta[at : at + inputs * outputs].reshape(inputs, outputs)
+        at += inputs * outputs
+        layers.append((W, theta[at : at + outputs]))
+        at += outputs
+    return layers
+
+
+def _mlp(theta: Tensor, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    import torch
+
+    *hidden, (W, b) = _layers(theta, sizes)
+    x = x.to(theta.dtype)
+    for W_l, b_l in hidden:
+        x = torch.tanh(x @ W_l + b_l)
+    return x @ W + b
+
+
+def _mlp_init(rng: np.random.Generator, sizes: tuple[int, ...]) -> Vector:
+    """Weights N(0, 0.5^2) in the hidden layers and N(0, 0.1^2) in the last; biases 0 (SPEC section 3)."""
+    parts = []
+    for layer, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        std = 0.1 if layer == len(sizes) - 2 else 0.5
+        parts += [std * rng.standard_normal(inputs * outputs), np.zeros(outputs)]
+    return np.concatenate(parts)
+
+
+def _mlp_dim(sizes: tuple[int, ...]) -> int:
+    return sum((inputs + 1) * outputs for inputs, outputs in zip(sizes, sizes[1:], strict=False))
+
+
+@dataclass(frozen=True)
+class MLPSoftmax:
+    """pi(.|x) = softmax of a tanh network. theta = (W1, b1, W2, b2, ...), each W row-major (inputs, outputs)."""
+
+    inputs: int
+    actions: int
+    hidden: tuple[int, ...] = (32,)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Layer widths, inputs first."""
+        return (self.inputs, *self.hidden, self.actions)
+
+    @property
+    def dim(self) -> int:
+        """d = sum over layers of (inputs + 1) x outputs; 360 for 2-32-8."""
+        return _mlp_dim(self.sizes)
+
+    def init(self, rng: np.random.Generator) -> Vector:
+        """Weights N(0, 0.5^2), in the last layer N(0, 0.1^2); biases 0."""
+        return _mlp_init(rng, self.sizes)
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """One uniform number an action."""
+        return rng.random(shape)
+
+    def act(self, theta: Tensor, observation: Tensor, noise: Tensor) -> Tensor:
+        """The action whose cumulative probability first exceeds the uniform number."""
+        return _categorical(_mlp(theta, observation, self.sizes), noise)
+
+    def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
+        """log softmax(network(x))_a."""
+        return _log_softmax_of(_mlp(theta, observation, self.sizes), action)
+
+
+@dataclass(frozen=True)
+class MLPGaussian:
+    """pi(.|x) = N(network(x), diag(exp(log_std))^2) for continuous actions. theta = (network, log_std)."""
+
+    inputs: int
+    actions: int
+    hidden: tuple[int, ...] = (32,)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Layer widths, inputs first."""
+        return (self.inputs, *self.hidden, self.actions)
+
+    @property
+    def dim(self) -> int:
+        """d = the network's parameters and one log standard deviation an action coordinate."""
+        return _mlp_dim(self.sizes) + self.actions
+
+    def init(self, rng: np.random.Generator) -> Vector:
+        """The network as MLPSoftmax; log_std = 0."""
+        return np.concatenate([_mlp_init(rng, self.sizes), np.zeros(self.actions)])
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """One standard normal number an action coordinate."""
+        return rng.standard_normal((*shape, self.actions))
+
+    def act(self, theta: Tensor, observation: Tensor, noise: Tensor) -> Tensor:
+        """mean + std x noise."""
+        mean, log_std = self._split(theta, observation)
+        return mean + log_std.exp() * noise
+
+    def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
+        """The Gaussian log density, summed over the action's coordinates."""
+        mean, log_std = self._split(theta, observation)
+        standardized = (action.to(theta.dtype) - mean) / log_std.exp()
+        return (-0.5 * standardized**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def _split(self, theta: Tensor, observation: Tensor) -> tuple[Tensor, Any]:
+        network = _mlp_dim(self.sizes)
+        return _mlp(theta[:network], observation, self.sizes), theta[network:]
