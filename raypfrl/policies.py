@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +40,22 @@ class Policy(Protocol):
         """log pi(action|observation; theta), shape (batch,); differentiable in theta."""
 
 
+class LogLinear(Policy, Protocol):
+    """A softmax policy on finitely many states whose logits are linear in theta: what the exact oracle solves."""
+
+    def logits(self, theta: Vector) -> NDArray[np.float64]:
+        """The (states, actions) table of logits, a linear map of theta."""
+
+    def pullback(self, table: NDArray[np.float64]) -> Vector:
+        """The transpose of ``logits``: from a gradient in the logits to one in theta."""
+
+
 def _categorical(logits: Tensor, u: Tensor) -> Tensor:
     """Inverse-CDF sample of softmax(logits): the first action whose cumulative probability exceeds u."""
     import torch
 
     cumulative = torch.softmax(logits, -1).cumsum(-1)
-    return torch.searchsorted(cumulative, u[..., None], right=True)[..., 0].clamp(max=logits.shape[-1] - 1)
+    return torch.searchsorted(cumulative, u[..., None].contiguous(), right=True)[..., 0].clamp(max=logits.shape[-1] - 1)
 
 
 def _log_softmax_of(logits: Tensor, action: Tensor) -> Tensor:
@@ -69,26 +80,67 @@ class TabularSoftmax:
         """theta^0 = 0, the uniform policy."""
         return np.zeros(self.dim)
 
+    def logits(self, theta: Vector) -> NDArray[np.float64]:
+        """The (states, actions) table of logits, a linear map of theta."""
+        return theta.reshape(self.states, self.actions)
+
+    def pullback(self, table: NDArray[np.float64]) -> Vector:
+        """The transpose of ``logits``: from a gradient in the logits to one in theta."""
+        return table.reshape(-1)
+
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """One uniform number an action."""
         return rng.random(shape)
 
     def act(self, theta: Tensor, observation: Tensor, noise: Tensor) -> Tensor:
         """The action whose cumulative probability first exceeds the uniform number."""
-        return _categorical(self._logits(theta, observation), noise)
+        return _categorical(theta.reshape(self.states, self.actions)[observation.long()], noise)
 
     def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
         """theta[s, a] - logsumexp(theta[s])."""
-        return _log_softmax_of(self._logits(theta, observation), action)
+        return _log_softmax_of(theta.reshape(self.states, self.actions)[observation.long()], action)
 
-    def _logits(self, theta: Tensor, observation: Tensor) -> Tensor:
-        return theta.reshape(self.states, self.actions)[observation.long()]
+
+@dataclass(frozen=True)
+class LinearSoftmax:
+    """pi(a|s) proportional to exp(phi(s, a) . theta): Example 1. features is phi, nested (states, actions, d)."""
+
+    features: tuple[tuple[tuple[float, ...], ...], ...]
+
+    @property
+    def dim(self) -> int:
+        """d, the length of phi(s, a)."""
+        return len(self.features[0][0])
+
+    def init(self, rng: np.random.Generator) -> Vector:
+        """theta^0 = 0, the uniform policy."""
+        return np.zeros(self.dim)
+
+    def logits(self, theta: Vector) -> NDArray[np.float64]:
+        """The (states, actions) table of logits, a linear map of theta."""
+        return np.array(self.features) @ theta
+
+    def pullback(self, table: NDArray[np.float64]) -> Vector:
+        """The transpose of ``logits``: from a gradient in the logits to one in theta."""
+        return np.tensordot(table, np.array(self.features), axes=2)
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """One uniform number an action."""
+        return rng.random(shape)
+
+    def act(self, theta: Tensor, observation: Tensor, noise: Tensor) -> Tensor:
+        """The action whose cumulative probability first exceeds the uniform number."""
+        return _categorical(theta.new_tensor(self.features)[observation.long()] @ theta, noise)
+
+    def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
+        """phi(s, a) . theta - logsumexp(phi(s, .) . theta)."""
+        return _log_softmax_of(theta.new_tensor(self.features)[observation.long()] @ theta, action)
 
 
 def _layers(theta: Tensor, sizes: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
     """theta as [(W1, b1), (W2, b2), ...]; W is (inputs, outputs), row-major."""
     layers, at = [], 0
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+    for inputs, outputs in pairwise(sizes):
         W = theta[at : at + inputs * outputs].reshape(inputs, outputs)
         at += inputs * outputs
         layers.append((W, theta[at : at + outputs]))
@@ -107,16 +159,16 @@ def _mlp(theta: Tensor, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 def _mlp_init(rng: np.random.Generator, sizes: tuple[int, ...]) -> Vector:
-    """Weights N(0, 0.5^2) in the hidden layers and N(0, 0.1^2) in the last; biases 0 (SPEC section 3)."""
+    """Weights N(0, 0.5^2) in the hidden layers and N(0, 0.1^2) in the last; biases 0."""
     parts = []
-    for layer, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for layer, (inputs, outputs) in enumerate(pairwise(sizes)):
         std = 0.1 if layer == len(sizes) - 2 else 0.5
         parts += [std * rng.standard_normal(inputs * outputs), np.zeros(outputs)]
     return np.concatenate(parts)
 
 
 def _mlp_dim(sizes: tuple[int, ...]) -> int:
-    return sum((inputs + 1) * outputs for inputs, outputs in zip(sizes, sizes[1:], strict=False))
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
 
 
 @dataclass(frozen=True)
@@ -183,14 +235,16 @@ class MLPGaussian:
     def act(self, theta: Tensor, observation: Tensor, noise: Tensor) -> Tensor:
         """mean + std x noise."""
         mean, log_std = self._split(theta, observation)
-        return mean + log_std.exp() * noise
+        action: Tensor = mean + log_std.exp() * noise
+        return action
 
     def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
         """The Gaussian log density, summed over the action's coordinates."""
         mean, log_std = self._split(theta, observation)
         standardized = (action.to(theta.dtype) - mean) / log_std.exp()
-        return (-0.5 * standardized**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
+        density: Tensor = -0.5 * standardized**2 - log_std - 0.5 * math.log(2 * math.pi)
+        return density.sum(-1)
 
-    def _split(self, theta: Tensor, observation: Tensor) -> tuple[Tensor, Any]:
+    def _split(self, theta: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
         network = _mlp_dim(self.sizes)
         return _mlp(theta[:network], observation, self.sizes), theta[network:]

@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     COHORT = 4  # which agents take part in a round
     ADAPT = 5  # evaluation: the batch of the adaptation step (step = m_adapt)
     EVALUATE = 6  # evaluation: the rollouts (step = m_adapt)
+    SEARCH = 7  # a sweep: points drawn from samplers
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ class Stream:
         ):
             bad = next(name for name, bound in _BELOW.items() if not 0 <= getattr(self, name) < bound)
             raise ValueError(f"stream {bad} = {getattr(self, bad)} is outside [0, {_BELOW[bad]})")
+
+    def __str__(self) -> str:
+        """The place in the protocol, for messages: "agent 3, round 12, local step 2, hessian batch"."""
+        where = "evaluation" if self.purpose in (Purpose.ADAPT, Purpose.EVALUATE) else f"local step {self.step}"
+        return f"agent {self.agent}, round {self.round}, {where}, {self.purpose.name.lower()} batch"
 
     @property
     def words(self) -> tuple[int, int, int, int]:

@@ -34,13 +34,29 @@ class Oracle(Protocol):
     """Estimates are means over m fresh trajectories of ``stream``; the same stream gives the same answer, bit for
     bit. theta, v and the answers are flat float64 vectors of the policy's dim; theta may be read-only."""
 
-    meter: Meter
+    @property
+    def meter(self) -> Meter:
+        """What was spent so far; every call adds to it."""
 
     def policy_gradient(self, theta: Vector, m: int, stream: Stream) -> Vector:
         """(2): the mean of g(xi) = sum_h psi_h R^h; E = grad J(theta)."""
 
-    def hessian_vector_product(self, theta: Vector, v: Vector, m: int, stream: Stream) -> Vector:
-        """(3): the mean of u(xi) v = g (z . v) + sum_h R^h Psi_h v; E = hess J(theta) v."""
+    def hessian_vector_product(
+        self,
+        theta: Vector,
+        v: Vector,
+        m: int,
+        stream: Stream,
+        *,
+        curvature: str = "paper",
+        baseline: Vector | None = None,
+    ) -> Vector:
+        """(3): the mean of u(xi) v = g (z . v) + sum_h R^h Psi_h v; with curvature = "causal" that of u_c(xi) v, with
+        baseline b_t, shape (H+1,) (docs/theory.md). E = hess J(theta) v."""
+
+    def mean_rewards(self, theta: Vector, m: int, stream: Stream) -> Vector:
+        """The batch mean of gamma^t r_t, t = 0..H, shape (H+1,). The stream names a batch that was already paid for,
+        so no trajectory is charged."""
 
     def returns(self, theta: Vector, m: int, stream: Stream) -> Outcome:
         """(1): return, success and final distance."""

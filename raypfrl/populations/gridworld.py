@@ -1,4 +1,4 @@
-"""Tabular gridworld: n agents on one 5 x 5 grid that differ in their goal cell (SPEC section 3, paper C.1)."""
+"""Tabular gridworld: n agents on one 5 x 5 grid that differ in their goal cell (paper, appendix C.1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELD_OUT_GOALS: tuple[Cell, ...] = ((0, 1), (0, 3), (1, 0), (1, 4), (3, 0), (3, 
 
 PAPER: Mapping[str, Any] = {
     "n": 8, "gamma": 0.9, "horizon": 15, "rounds": 80, "tau": 5, "alpha": 2.0, "beta": 0.3, "m_in": 10, "m_h": 10,
-    "m_out": 10,
+    "m_out": 10, "m_adapt": (0, "exact"),
 }  # fmt: skip
 
 
@@ -43,23 +43,26 @@ class GridworldTask:
     """Reward 1 in the goal cell (which is not absorbing), start uniform over the other 24 cells."""
 
     goal: Cell
+    horizon: int = 15
     env_id: ClassVar[str] = "raypfrl/Gridworld-v0"
 
     @property
     def env_kwargs(self) -> Mapping[str, Any]:
-        """What ``gymnasium.make`` needs besides the horizon."""
-        return {"goal": self.goal}
+        """What ``gymnasium.make`` needs."""
+        return {"goal": self.goal, "horizon": self.horizon}
 
     def mdp(self) -> MDP:
-        """P (25, 4, 25), r (25, 4), mu (25,)."""
+        """P (25, 4, 25), r (25, 4), mu (25,), distance (25,) in steps."""
         states = SIZE * SIZE
         P = np.zeros((states, len(MOVES), states))
         for state in range(states):
             for action in range(len(MOVES)):
                 row, column = move(cell_of(state), action)
                 P[state, action, row * SIZE + column] = 1.0
-        at_goal = np.arange(states) == self.goal[0] * SIZE + self.goal[1]
-        return MDP(P, np.repeat(at_goal[:, None] * 1.0, len(MOVES), axis=1), ~at_goal / (states - 1))
+        rows, columns = np.divmod(np.arange(states), SIZE)
+        distance = np.abs(rows - self.goal[0]) + np.abs(columns - self.goal[1])
+        at_goal = distance == 0
+        return MDP(P, np.repeat(at_goal[:, None] * 1.0, len(MOVES), axis=1), ~at_goal / (states - 1), distance * 1.0)
 
 
 class GridworldEnv(gymnasium.Env[int, int]):
@@ -69,11 +72,11 @@ class GridworldEnv(gymnasium.Env[int, int]):
     decision was taken in; an episode is truncated after horizon + 1 decisions and never terminates.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}
 
     def __init__(self, goal: Cell, horizon: int = 15, render_mode: str | None = None) -> None:
         if not (len(goal) == 2 and all(0 <= x < SIZE for x in goal)):
-            raise ValueError(f"goal = {goal} is no cell of the {SIZE} x {SIZE} grid; give (row, column) in 0..{SIZE - 1}")
+            raise ValueError(f"goal = {goal} is no cell of the grid; give (row, column) in 0..{SIZE - 1}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode = {render_mode!r}; give one of {self.metadata['render_modes']}")
         self.goal: Cell = (int(goal[0]), int(goal[1]))
@@ -138,9 +141,46 @@ def gridworld(*, n: int = 8, gamma: float = 0.9, horizon: int = 15) -> Populatio
         raise ValueError(f"n = {n}: the gridworld has 1 to {len(TRAIN_GOALS)} training agents")
     return Population(
         name="gridworld",
-        train=tuple(GridworldTask(goal) for goal in TRAIN_GOALS[:n]),
-        held_out=tuple(GridworldTask(goal) for goal in HELD_OUT_GOALS),
+        train=tuple(GridworldTask(goal, horizon) for goal in TRAIN_GOALS[:n]),
+        held_out=tuple(GridworldTask(goal, horizon) for goal in HELD_OUT_GOALS),
         policy=TabularSoftmax(states=SIZE * SIZE, actions=len(MOVES)),
         gamma=gamma,
         horizon=horizon,
     )
+
+
+# ---- For the fused oracle: the task as plain functions of arrays, one number a trajectory ---------------------------
+
+_MOVE_ROW = np.array([row for row, _ in MOVES], np.float32)
+_MOVE_COLUMN = np.array([column for _, column in MOVES], np.float32)
+
+
+def constants(task: GridworldTask) -> tuple[float, ...]:
+    """What tells one task from another: the goal, the first argument of the functions below."""
+    return task.goal
+
+
+def initial(goal: Any, u: Any) -> Any:
+    """s_0 = (row, column) from four uniform numbers: uniform over the 24 cells that are not the goal."""
+    number = np.minimum(np.floor(u[0] * (SIZE * SIZE - 1)), SIZE * SIZE - 2)
+    cell = number + np.where(number >= goal[0] * SIZE + goal[1], 1.0, 0.0)
+    row = np.floor((cell + 0.5) / SIZE)
+    return row, cell - row * SIZE
+
+
+def observe(goal: Any, state: Any) -> Any:
+    """What the policy sees: the state's number."""
+    return (state[0] * SIZE + state[1],)
+
+
+def transition(goal: Any, state: Any, action: Any) -> Any:
+    """s_{h+1}; a move off the grid stays."""
+    row, column = state[0] + np.take(_MOVE_ROW, action), state[1] + np.take(_MOVE_COLUMN, action)
+    return np.minimum(np.maximum(row, 0.0), SIZE - 1), np.minimum(np.maximum(column, 0.0), SIZE - 1)
+
+
+def measure(goal: Any, state: Any) -> Any:
+    """Of the state a decision is taken in: the reward r(s), whether it is the goal cell, the steps to the goal."""
+    distance = np.abs(state[0] - goal[0]) + np.abs(state[1] - goal[1])
+    success = distance == 0.0
+    return np.where(success, 1.0, 0.0), success, distance

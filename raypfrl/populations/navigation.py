@@ -1,4 +1,4 @@
-"""Neural navigation: agents in the box [-1, 1]^2 whose goals lie on an arc (SPEC section 3, paper C.1)."""
+"""Neural navigation: agents in the box [-1, 1]^2 whose goals lie on an arc (paper, appendix C.1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 PAPER: Mapping[str, Any] = {
     "n": 6, "gamma": 0.9, "horizon": 20, "hidden": (32,), "rounds": 150, "tau": 5, "alpha": 1.0, "beta": 0.2,
-    "m_in": 10, "m_h": 10, "m_out": 10,
+    "m_in": 10, "m_h": 10, "m_out": 10, "m_adapt": (0, 256),
 }  # fmt: skip
 
 
@@ -37,12 +37,13 @@ class NavigationTask:
     """Reward 1 within 0.2 of the goal, start uniform on the box."""
 
     goal: Point
+    horizon: int = 20
     env_id: ClassVar[str] = "raypfrl/Navigation-v0"
 
     @property
     def env_kwargs(self) -> Mapping[str, Any]:
-        """What ``gymnasium.make`` needs besides the horizon."""
-        return {"goal": self.goal}
+        """What ``gymnasium.make`` needs."""
+        return {"goal": self.goal, "horizon": self.horizon}
 
 
 class NavigationEnv(gymnasium.Env[NDArray[np.float64], int]):
@@ -52,7 +53,7 @@ class NavigationEnv(gymnasium.Env[NDArray[np.float64], int]):
     was taken in; an episode is truncated after horizon + 1 decisions and never terminates.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 8}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}
 
     def __init__(self, goal: Point, horizon: int = 20, render_mode: str | None = None) -> None:
         if not (len(goal) == 2 and all(-1 <= x <= 1 for x in goal)):
@@ -114,9 +115,44 @@ def navigation(*, n: int = 6, gamma: float = 0.9, horizon: int = 20, hidden: tup
     midpoints = (angles[:-1] + angles[1:])[::2] / 2
     return Population(
         name="navigation",
-        train=tuple(NavigationTask(on_arc(float(angle))) for angle in angles),
-        held_out=tuple(NavigationTask(on_arc(float(angle))) for angle in midpoints),
+        train=tuple(NavigationTask(on_arc(float(angle)), horizon) for angle in angles),
+        held_out=tuple(NavigationTask(on_arc(float(angle)), horizon) for angle in midpoints),
         policy=MLPSoftmax(inputs=2, actions=DIRECTIONS, hidden=hidden),
         gamma=gamma,
         horizon=horizon,
     )
+
+
+# ---- For the fused oracle: the task as plain functions of arrays, one number a trajectory ---------------------------
+
+_ANGLES = [2 * math.pi * k / DIRECTIONS for k in range(DIRECTIONS)]
+_MOVE_X = np.array([STEP * math.cos(angle) for angle in _ANGLES], np.float32)
+_MOVE_Y = np.array([STEP * math.sin(angle) for angle in _ANGLES], np.float32)
+
+
+def constants(task: NavigationTask) -> tuple[float, ...]:
+    """What tells one task from another: the goal, the first argument of the functions below."""
+    return task.goal
+
+
+def initial(goal: Any, u: Any) -> Any:
+    """s_0 = (x, y) from four uniform numbers."""
+    return 2.0 * u[0] - 1.0, 2.0 * u[1] - 1.0
+
+
+def observe(goal: Any, state: Any) -> Any:
+    """What the policy sees: the position."""
+    return state
+
+
+def transition(goal: Any, state: Any, action: Any) -> Any:
+    """s_{h+1}: 0.15 towards the action's direction, clipped to the box."""
+    x, y = state[0] + np.take(_MOVE_X, action), state[1] + np.take(_MOVE_Y, action)
+    return np.minimum(np.maximum(x, -1.0), 1.0), np.minimum(np.maximum(y, -1.0), 1.0)
+
+
+def measure(goal: Any, state: Any) -> Any:
+    """Of the state a decision is taken in: the reward r(s), whether it is in the goal region, the distance to the goal."""
+    x, y = state[0] - goal[0], state[1] - goal[1]
+    success = x * x + y * y <= GOAL_RADIUS * GOAL_RADIUS
+    return np.where(success, 1.0, 0.0), success, np.sqrt(x * x + y * y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -14,16 +14,29 @@ from raypfrl.streams import SERVER, Purpose, Stream
 
 
 class MDP(NamedTuple):
-    """A finite MDP. P: (S, A, S) transition probabilities, r: (S, A) rewards, mu: (S,) start distribution."""
+    """A finite MDP. P: (S, A, S) transition probabilities, r: (S, A) rewards, mu: (S,) start distribution.
+
+    distance: (S,) to the goal, 0 on it; None where the task has no goal.
+    """
 
     P: NDArray[np.float64]
     r: NDArray[np.float64]
     mu: NDArray[np.float64]
+    distance: NDArray[np.float64] | None = None
+
+
+class ClosedForm(NamedTuple):
+    """J(theta), grad J(theta) (d,) and hess J(theta) v (d,) by formula, valid for complex theta too."""
+
+    objective: Callable[[Vector], Any]
+    gradient: Callable[[Vector], Vector]
+    hessian_vector_product: Callable[[Vector, Vector], Vector]
 
 
 class Task(Protocol):
-    """One agent's own MDP, as a gymnasium environment. A tabular task also has ``mdp() -> MDP``; a task that the
-    fused oracle covers also has the jitted functions that stand at the end of its population's file."""
+    """One agent's own MDP, as a gymnasium environment. A tabular task also has ``mdp() -> MDP``, one whose objective
+    is a formula ``closed_form() -> ClosedForm``; a task that the fused oracle covers also has the jitted functions
+    that stand at the end of its population's file."""
 
     @property
     def env_id(self) -> str:
@@ -31,7 +44,7 @@ class Task(Protocol):
 
     @property
     def env_kwargs(self) -> Mapping[str, Any]:
-        """The keyword arguments that make this task's environment, without the horizon."""
+        """The keyword arguments that make this task's environment."""
 
 
 @dataclass(frozen=True)

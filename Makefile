@@ -1,0 +1,28 @@
+# Two commands: `make study` runs the paper's curvature study on this machine, `make test` checks everything.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: study test lint slow clean
+
+study: .venv/ready
+	$(BIN)/raypfrl sweep tune_configs/curvature_bottleneck.py
+
+test: lint
+	$(BIN)/pytest -q
+
+lint: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+slow: .venv/ready
+	$(BIN)/pytest -q -m "slow or not slow"
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "raypfrl needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv

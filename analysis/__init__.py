@@ -1,0 +1,1 @@
+"""Figures, tables and reports, drawn from the result files of sweeps. Nothing here trains anything."""

@@ -1,0 +1,203 @@
+"""The result files of one sweep, read, checked against the sweep's plan and joined.
+
+A sweep's folder holds ``trials.csv`` (one row a trial: its settings and how it ended), ``evaluations.csv`` (one row an
+evaluation) and ``sweep.json`` (what was planned, with what, on what). A trial that is missing, diverged or failed is
+never dropped in silence: ``load`` raises, or, told that the sweep is partial, lists it in ``Sweep.gaps``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+RESULTS = Path(__file__).parent / "results"  # the committed results
+OUTCOMES = (  # trials.csv: columns that are no settings
+    "status", "round", "trajectories", "env_steps", "floats_sent", "seconds", "message",
+)  # fmt: skip
+SCHEDULE = ("evaluate", "m_adapt", "m_eval")  # settings that say when to evaluate, not what is learned
+NEEDED = {
+    "trials.csv": ("trial", "seed", "method", "status"),
+    "evaluations.csv": ("trial", "round", "split", "m_adapt", "return"),
+}
+MEASURED = ("trial", "seed", "round", "return", "success", "final_distance", "trajectories", "drift")
+KEY = ["trial", "round", "split", "m_adapt"]  # names one evaluation; a resumed trial may have written it twice
+
+
+class ResultsError(ValueError):
+    """Result files that cannot be used as they are; the message is one line and names the remedy."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's results.
+
+    trials: one row a trial, as in the file. evaluations: one row an evaluation of a finished trial, joined with the
+    trial's settings, plus ``phase`` ("before" at m_adapt = 0, "after" otherwise). about: ``sweep.json``.
+    gaps: one line for every planned trial that did not finish; empty unless loaded as partial.
+    """
+
+    name: str
+    directory: Path
+    trials: pd.DataFrame
+    evaluations: pd.DataFrame
+    about: Mapping[str, Any]
+    gaps: tuple[str, ...] = ()
+
+
+def load(directory: Path, *, partial: bool = False) -> Sweep:
+    """The sweep in ``directory``.
+
+    Raises ResultsError where the folder or a file is missing, empty or not a table of the expected columns, and,
+    unless ``partial``, where a planned trial is missing, diverged, failed or has no evaluation.
+    """
+    if not directory.is_dir():
+        raise ResultsError(f"{directory}: no such folder of results; run the sweep, or name another folder")
+    about = _read_json(directory / "sweep.json")
+    trials = _read_csv(directory / "trials.csv")
+    rows = _read_csv(directory / "evaluations.csv").drop_duplicates(KEY, keep="last")
+    name = str(about.get("sweep", directory.name))
+    trials = trials.drop_duplicates("trial", keep="last").reset_index(drop=True)
+    gaps = _gaps(trials, rows, about)
+    if gaps and not partial:
+        shown = "; ".join(gaps[:3]) + (f"; and {len(gaps) - 3} more" if len(gaps) > 3 else "")
+        raise ResultsError(
+            f"{name}: {len(gaps)} of {len(about['trials'])} trials are not there ({shown}); finish the sweep in "
+            f"{directory}, or add --partial to use the others and say so in every figure"
+        )
+    return Sweep(name, directory, trials, _join(trials, rows), about, gaps)
+
+
+def scores(frame: pd.DataFrame, column: str = "return", *, round: int | None = None, **where: Any) -> pd.Series:
+    """The values of ``column``, one a seed, of the evaluations that match ``where`` (``method="exact", m_h=10``) at
+    ``round`` (default: each trial's last). Index: seed.
+
+    Raises ResultsError where nothing matches, and where a seed has several values, naming the settings left open.
+    """
+    chosen = select(frame, **where)
+    at = chosen.groupby("trial")["round"].transform("max") if round is None else round
+    chosen = chosen[chosen["round"] == at]
+    if chosen.empty:
+        raise ResultsError(f"no evaluation at round {round}" if round is not None else _no_match(frame, where))
+    if chosen["seed"].duplicated().any():
+        varying = [c for c in chosen if c not in MEASURED and chosen[c].nunique() > 1]
+        raise ResultsError(
+            f"{len(chosen)} values of {column} for {chosen['seed'].nunique()} seeds: "
+            f"say which {' and '.join(varying) or 'trial'} is meant"
+        )
+    return chosen.set_index("seed")[column].sort_index().astype(float)
+
+
+def select(frame: pd.DataFrame, **where: Any) -> pd.DataFrame:
+    """The rows that match every condition. Raises ResultsError where none does, or a column is not there."""
+    chosen = frame
+    for column, value in where.items():
+        if column not in frame:
+            raise ResultsError(f"the results have no column {column}; they have {', '.join(frame.columns)}")
+        chosen = chosen[chosen[column] == value]
+    if chosen.empty:
+        raise ResultsError(_no_match(frame, where))
+    return chosen
+
+
+def by_seed(frame: pd.DataFrame, x: str, column: str = "return", **where: Any) -> pd.DataFrame:
+    """``column`` as a table with one row a seed and one column for each value of ``x``, in increasing order.
+
+    Raises ResultsError where a (seed, x) has several values or none.
+    """
+    chosen = select(frame, **where)
+    if chosen.duplicated(["seed", x]).any():
+        raise ResultsError(
+            f"several values of {column} for one seed and {x}: the selection {where} leaves settings open"
+        )
+    table = chosen.pivot(index="seed", columns=x, values=column)
+    if table.isna().any(axis=None):
+        seed, value = next((s, v) for s, row in table.isna().iterrows() for v in table.columns if row[v])
+        raise ResultsError(f"seed {seed} has no {column} at {x} = {value} (selection {where})")
+    return table
+
+
+def settings(trials: pd.DataFrame) -> list[str]:
+    """The columns of ``trials.csv`` that are settings, in the file's order, the seed left out."""
+    results = {"trial", "seed", *OUTCOMES, *SCHEDULE}
+    return [c for c in trials if c not in results and "/" not in c]
+
+
+def varying(trials: pd.DataFrame) -> list[str]:
+    """The settings that differ between the trials, the seed left out."""
+    return [c for c in settings(trials) if trials[c].nunique(dropna=False) > 1]
+
+
+def label(settings: Mapping[str, Any], swept: Iterable[str]) -> str:
+    """What tells a trial from the others of its sweep: ``exact m_h=100 seed=3``."""
+    names = [name for name in (*swept, "seed") if name != "method" and settings.get(name) is not None]
+    return " ".join([str(settings.get("method", "")), *(f"{name}={settings[name]}" for name in names)]).strip()
+
+
+def _gaps(trials: pd.DataFrame, rows: pd.DataFrame, about: Mapping[str, Any]) -> tuple[str, ...]:
+    planned, swept = about["trials"], about.get("swept", ())
+    named = {trial: f"{label(settings, swept)} ({trial})" for trial, settings in planned.items()}
+    missing = [trial for trial in planned if trial not in set(trials["trial"])]
+    unfinished = trials[trials["status"] != "finished"]
+    silent = trials[(trials["status"] == "finished") & ~trials["trial"].isin(rows["trial"])]
+    broken = rows[~np.isfinite(rows["return"].astype(float))]
+    return (
+        *(f"{named[t]} is missing" for t in missing),
+        *(f"{named.get(t, t)} {status}" for t, status in zip(unfinished["trial"], unfinished["status"], strict=True)),
+        *(f"{named.get(t, t)} has no evaluations" for t in silent["trial"]),
+        *(
+            f"{named.get(t, t)} has a non-finite return"
+            for t in broken["trial"].unique()
+            if t not in set(unfinished["trial"])
+        ),
+    )
+
+
+def _join(trials: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    finished = trials[trials["status"] == "finished"]
+    given = finished[["trial", "seed", *settings(finished)]]
+    broken = rows.loc[~np.isfinite(rows["return"].astype(float)), "trial"]
+    joined = rows[~rows["trial"].isin(broken)].merge(given, on="trial", how="inner", validate="many_to_one")
+    return joined.assign(phase=np.where(joined["m_adapt"] == "0", "before", "after"))
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    if not path.is_file():
+        raise ResultsError(f"{path.parent}: no {path.name}; this is not the folder of a sweep's results")
+    try:
+        about = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise ResultsError(f"{path}: not JSON ({error}); write it again by running the sweep") from None
+    if not isinstance(about, dict) or not isinstance(about.get("trials"), dict) or not about["trials"]:
+        raise ResultsError(f'{path}: no list of the planned trials (key "trials"), so gaps could not be seen')
+    return about
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    if not path.is_file():
+        raise ResultsError(
+            f"{path.parent}: no {path.name}; the sweep has not finished a trial, or this is another folder"
+        )
+    try:
+        table = pd.read_csv(path, dtype={"trial": "object", "m_adapt": "object"})
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path}: not a CSV table ({str(error).strip()})") from None
+    lacking = [c for c in NEEDED[path.name] if c not in table]
+    if lacking:
+        raise ResultsError(f"{path}: no column {', '.join(lacking)}; was it written by another program?")
+    if table.empty:
+        raise ResultsError(f"{path}: no rows; finish the sweep first")
+    return table
+
+
+def _no_match(frame: pd.DataFrame, where: Mapping[str, Any]) -> str:
+    for column, value in where.items():
+        present = sorted(map(str, frame[column].unique()))
+        if str(value) not in present:
+            return f"no results with {column} = {value}; there are {', '.join(present)}"
+    return f"no results with {', '.join(f'{c} = {v}' for c, v in where.items())} together"

@@ -1,0 +1,90 @@
+"""The agent: Algorithm 1's inner loop. An agent keeps nothing between calls; what a call needs travels with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from raypfrl.config import RunConfig
+from raypfrl.evaluation import MAdapt, evaluate
+from raypfrl.methods import METHODS
+from raypfrl.oracles import ORACLES, Guarded, Meter, Oracle, Outcome, is_exact
+from raypfrl.policies import Vector
+from raypfrl.streams import LocalStep
+
+
+class Update(NamedTuple):
+    """What an agent sends back: theta_i^{k,tau}, and what it spent on the way."""
+
+    theta: Vector
+    trajectories: int
+    env_steps: int
+    seconds: float
+
+
+class Evaluation(NamedTuple):
+    """An agent's outcomes, one for each entry of m_adapt, and the seconds they took."""
+
+    outcomes: list[Outcome]
+    seconds: float
+
+
+class Agent:
+    """Agent i: an oracle for its own objective J_i, and the direction that it follows."""
+
+    def __init__(
+        self,
+        number: int,
+        oracle: Oracle,
+        judge: Oracle,
+        direction: Callable[..., Vector],
+        *,
+        seed: int,
+        tau: int,
+        beta: float,
+        settings: dict[str, Any],
+    ) -> None:
+        self.number, self.oracle, self.judge, self.direction = number, oracle, judge, direction
+        self.seed, self.tau, self.beta, self.settings = seed, tau, beta, settings
+
+    def local_update(self, theta: Vector, round: int) -> Update:
+        """Algorithm 1, one agent's part of round k: theta_i^{k,0} = theta^k, then tau times
+        theta_i^{k,t+1} = theta_i^{k,t} + beta d_i(theta_i^{k,t}) with fresh batches."""
+        before = _copy(self.oracle.meter)
+        for t in range(self.tau):
+            step = LocalStep(self.seed, self.number, round, t)
+            theta = theta + self.beta * self.direction(self.oracle, theta, step, **self.settings)
+        spent = self.oracle.meter
+        return Update(
+            theta,
+            spent.trajectories - before.trajectories,
+            spent.env_steps - before.env_steps,
+            spent.seconds - before.seconds,
+        )
+
+    def evaluate(self, theta: Vector, round: int, alpha: float, m_adapt: Sequence[MAdapt], m_eval: int) -> Evaluation:
+        """What theta is worth to this agent before and after adaptation."""
+        meters = [self.oracle.meter] if self.judge is self.oracle else [self.oracle.meter, self.judge.meter]
+        before = sum(meter.seconds for meter in meters)
+        outcomes = evaluate(
+            self.oracle, self.judge, theta, alpha=alpha, m_adapt=m_adapt, m_eval=m_eval, seed=self.seed,
+            agent=self.number, round=round,
+        )  # fmt: skip
+        return Evaluation(outcomes, sum(meter.seconds for meter in meters) - before)
+
+
+def _copy(meter: Meter) -> Meter:
+    return Meter(meter.trajectories, meter.env_steps, meter.seconds)
+
+
+def build_agent(config: RunConfig, number: int) -> Agent:
+    """Agent ``number`` of a run: here the settings end and the mathematics begins."""
+    population = config.build_population()
+    task = population.tasks[number]
+    arguments = (task, population.policy, population.gamma, population.horizon)
+    oracle = Guarded(ORACLES[config.oracle](*arguments))
+    judge = Guarded(ORACLES["exact"](*arguments)) if is_exact(task) and config.oracle != "exact" else oracle
+    return Agent(
+        number, oracle, judge, METHODS[config.method].direction, seed=config.seed, tau=config.tau, beta=config.beta,
+        settings=config.method_settings(),
+    )  # fmt: skip

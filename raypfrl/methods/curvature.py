@@ -1,0 +1,50 @@
+"""Estimators of the curvature term H_hat v of (7), and its clipping (docs/theory.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from raypfrl.oracles.oracle import Oracle
+from raypfrl.policies import Vector
+from raypfrl.streams import LocalStep
+
+
+def paper(oracle: Oracle, theta: Vector, v: Vector, m_in: int, m_h: int, step: LocalStep) -> Vector:
+    """(3): the mean of u(xi) v = g (z . v) + sum_h R^h Psi_h v over D_h."""
+    return oracle.hessian_vector_product(theta, v, m_h, step.hessian)
+
+
+def causal(oracle: Oracle, theta: Vector, v: Vector, m_in: int, m_h: int, step: LocalStep) -> Vector:
+    """The mean of u_c(xi) v over D_h: a reward is credited only to decisions up to its own."""
+    return oracle.hessian_vector_product(theta, v, m_h, step.hessian, curvature="causal")
+
+
+def causal_baseline(oracle: Oracle, theta: Vector, v: Vector, m_in: int, m_h: int, step: LocalStep) -> Vector:
+    """u_c with b_t = the mean of gamma^t r_t over D_in, which is independent of D_h and costs no new sample."""
+    b = oracle.mean_rewards(theta, m_in, step.inner)
+    return oracle.hessian_vector_product(theta, v, m_h, step.hessian, curvature="causal", baseline=b)
+
+
+ESTIMATORS: Mapping[str, Callable[[Oracle, Vector, Vector, int, int, LocalStep], Vector]] = {
+    "paper": paper,
+    "causal": causal,
+    "causal_baseline": causal_baseline,
+}
+
+
+def curvature_term(
+    oracle: Oracle, theta: Vector, v: Vector, m_in: int, m_h: int, step: LocalStep, curvature: str
+) -> Vector:
+    """H_hat v by the named estimator, shape (d,)."""
+    return ESTIMATORS[curvature](oracle, theta, v, m_in, m_h, step)
+
+
+def clipped(term: Vector, g_out: Vector, c: float | None) -> Vector:
+    """min(1, c ||g_out|| / ||term||) term: the curvature term scaled back to c times the outer gradient's norm. None
+    and inf leave it as it is, to the byte."""
+    if c is None or c == np.inf:
+        return term
+    bound, norm = c * float(np.linalg.norm(g_out)), float(np.linalg.norm(term))
+    return term if norm <= bound else term * (bound / norm)

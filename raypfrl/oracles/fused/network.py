@@ -1,0 +1,21 @@
+"""What a policy brings to the compiled estimators: the way from observation to logits, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Network(NamedTuple):
+    """The compiled functions of a policy.
+
+    forward(theta, xi, h): observation -> logits of decision h
+    forward_tangent(theta, v, xi, h): dlogits, along v
+    backward(theta, xi, horizon, gradient): score of all decisions -> gradient, one trajectory a lane
+    backward_tangent(theta, v, xi, horizon, gradient): score and dscore of all decisions -> gradient
+    """
+
+    forward: Callable[..., None]
+    forward_tangent: Callable[..., None]
+    backward: Callable[..., None]
+    backward_tangent: Callable[..., None]

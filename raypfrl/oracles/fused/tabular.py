@@ -1,0 +1,51 @@
+"""TabularSoftmax: logits = theta[s], a row of the (states, actions) table. The observation is the state's number.
+
+The logits are linear in theta, so that the tangent's way back is the way back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from raypfrl.oracles.fused.lanes import Lanes, add_at, jit
+from raypfrl.oracles.fused.network import Network
+from raypfrl.oracles.fused.softmax import Slots
+
+
+def tabular(at: Slots, inputs: int, actions: int, lanes: int) -> Network:
+    """The compiled table for one number of actions and lanes."""
+
+    @jit
+    def forward(theta: Lanes, xi: Lanes, h: int) -> None:
+        """The logits of decision h."""
+        row = (xi[h, at.observation] * actions).astype(np.int32)
+        for a in range(actions):
+            xi[h, at.logits + a] = np.take(theta, row + a)
+
+    @jit
+    def forward_tangent(theta: Lanes, v: Lanes, xi: Lanes, h: int) -> None:
+        """dlogits = v[s]."""
+        row = (xi[h, at.observation] * actions).astype(np.int32)
+        for a in range(actions):
+            xi[h, at.dlogits + a] = np.take(v, row + a)
+
+    @jit
+    def scatter(theta: Lanes, xi: Lanes, horizon: int, column: int, gradient: Lanes) -> None:
+        for k in range(theta.size):
+            gradient[k] = np.full_like(gradient[k], 0.0)
+        for h in range(horizon + 1):
+            row = (xi[h, at.observation] * actions).astype(np.int32)
+            for a in range(actions):
+                add_at(gradient, row + a, xi[h, column + a])
+
+    @jit
+    def backward(theta: Lanes, xi: Lanes, horizon: int, gradient: Lanes) -> None:
+        """gradient[s] = the sum of score over the decisions in s."""
+        scatter(theta, xi, horizon, at.score, gradient)
+
+    @jit
+    def backward_tangent(theta: Lanes, v: Lanes, xi: Lanes, horizon: int, gradient: Lanes) -> None:
+        """gradient[s] = the sum of dscore over the decisions in s."""
+        scatter(theta, xi, horizon, at.dscore, gradient)
+
+    return Network(forward, forward_tangent, backward, backward_tangent)

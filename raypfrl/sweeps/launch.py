@@ -1,0 +1,108 @@
+"""Run a sweep on Ray: check, say what will happen, start, record, say what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from ray import tune
+from ray.tune.logger import TBXLoggerCallback
+from ray.tune.schedulers import ASHAScheduler
+
+from raypfrl.config import RunConfig
+from raypfrl.sweeps.cluster import connected
+from raypfrl.sweeps.machine import Layout, about, cpus_here, layout
+from raypfrl.sweeps.recorder import Recorder, cost, label
+from raypfrl.sweeps.results import Results
+from raypfrl.sweeps.summary import summary
+from raypfrl.sweeps.trial import Trial
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def launch(
+    swept: Sequence[str], configs: Sequence[RunConfig], results: Results, *, cpus: int | None = None, asha: bool = False
+) -> int:
+    """Run the trials that are missing, longest first; the exit status.
+
+    Raises SettingsError before anything is started or written.
+    """
+    left = [config for config in configs if config.key() not in results.ended()]
+    if left:
+        layout(left, cpus or cpus_here())  # what cannot be placed fails now, not after Ray's start
+    print(f"{len(left)} of {len(configs)} trials left", flush=True)
+    if left:
+        start = time.perf_counter()
+        with connected(cpus) as available:
+            placed = layout(left, available)
+            print(placed, flush=True)
+            results.begin(configs, {"swept": list(swept), **about(available)})
+            _run(swept, results, left, placed, asha, start)
+    results.sort([config.key() for config in configs])
+    print(summary(results, configs, {config.key(): label(config, swept) for config in configs}))
+    status = {row["trial"]: row["status"] for row in results.trials.rows}
+    missing = sum(config.key() not in status for config in configs)
+    if missing:
+        print(f"stopped with {missing} of {len(configs)} trials left; the same command goes on from their checkpoints")
+    print(f"results in {results.folder}")
+    return INTERRUPTED if missing else FAILED if "failed" in status.values() else 0
+
+
+def _run(
+    swept: Sequence[str], results: Results, configs: Sequence[RunConfig], placed: Layout, asha: bool, start: float
+) -> None:
+    recorder = Recorder(results, configs, swept)
+    saved = {config.key(): results.saved_state(config.key()) for config in configs}
+    states = {key: state for key, state in saved.items() if state}
+    trainable = tune.with_parameters(Trial, actors=placed.actors, states=states)
+    bundles = [{"CPU": 0.0 if placed.actors else 1.0}, *[{"CPU": 1.0}] * placed.actors]
+    longest_first = sorted(configs, key=cost, reverse=True)  # so that no long trial is left alone at the end
+    runs = [{"key": config.key(), "settings": config.identity()} for config in longest_first]
+    names = {config.key(): f"{label(config, swept)} seed={config.seed}" for config in configs}
+    storage = results.folder / "tune"
+    tuner = tune.Tuner(
+        tune.with_resources(trainable, tune.PlacementGroupFactory(bundles)),
+        param_space={"run": tune.grid_search(runs)},
+        tune_config=tune.TuneConfig(
+            reuse_actors=True,
+            max_concurrent_trials=placed.at_once,
+            scheduler=_asha(configs) if asha else None,
+            trial_name_creator=lambda trial: trial.config["run"]["key"],
+            trial_dirname_creator=lambda trial: names[trial.config["run"]["key"]].replace(" ", "-"),
+        ),
+        run_config=tune.RunConfig(
+            name=str(sum(1 for _ in storage.iterdir()) + 1 if storage.exists() else 1),
+            storage_path=str(storage),
+            callbacks=[recorder, TBXLoggerCallback()],  # type: ignore[no-untyped-call]
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=1, checkpoint_frequency=1),
+            failure_config=tune.FailureConfig(max_failures=2),
+            verbose=0,
+        ),
+    )
+    try:
+        tuner.fit()
+    finally:
+        recorder.progress.close()
+        _note_seconds(results, recorder, placed, start)
+
+
+def _note_seconds(results: Results, recorder: Recorder, placed: Layout, start: float) -> None:
+    """Where the wall time of this start went; ``tune`` is the rest, idle processes included. ``recording`` runs beside
+    the trials."""
+    spent, side_by_side = recorder.seconds, max(placed.actors, 1)
+    wall = time.perf_counter() - start
+    split = {
+        "start": (recorder.first_result or time.perf_counter()) - start,
+        "kernels": spent["kernel"] / side_by_side / placed.at_once,
+        "evaluation": spent["evaluation"] / side_by_side / placed.at_once,
+        "federation": (spent["busy"] - (spent["kernel"] + spent["evaluation"]) / side_by_side) / placed.at_once,
+    }
+    split = {**split, "tune": wall - sum(split.values()), "recording": spent["recording"], "wall": wall}
+    earlier = results.about.get("starts", [])
+    results.note({"starts": [*earlier, {name: round(seconds, 3) for name, seconds in split.items()}]})
+
+
+def _asha(configs: Sequence[RunConfig]) -> ASHAScheduler:
+    return ASHAScheduler(
+        time_attr="round", metric="after/return", mode="max", max_t=max(config.rounds for config in configs)
+    )

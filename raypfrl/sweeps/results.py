@@ -1,0 +1,182 @@
+"""The result files of a sweep, or of one run: the truth that everything else mirrors.
+
+    trials.csv       one row a trial that ended
+    evaluations.csv  one row an evaluation, split and m_adapt
+    checkpoints/     one file a trial, theta and the counts after its last evaluation: arrays and numbers only
+    sweep.json       what was asked for, with what, where, and how long it took
+
+Only the driver writes. A table grows by whole lines, a file is replaced in one step.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from raypfrl.config import RunConfig, SettingsError
+
+Row = Mapping[str, Any]
+
+SETTINGS = tuple(name for name in RunConfig.model_fields if name != "actors")
+OUTCOMES = (
+    "before/return", "after/return", "before/success", "after/success", "trajectories", "env_steps", "floats_sent",
+    "seconds",
+)  # fmt: skip
+TRIAL_COLUMNS = ("trial", *SETTINGS, "status", "round", *OUTCOMES, "message")
+EVALUATION_COLUMNS = (
+    "trial", "round", "split", "m_adapt", "return", "success", "final_distance", "trajectories", "drift",
+)  # fmt: skip
+ENDED = ("finished", "diverged", "stopped")  # a failed trial is tried again
+
+
+class Table:
+    """A CSV file that grows by whole lines. A line cut off by a crash is dropped when the file is opened again."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.path, self.columns = path, tuple(columns)
+        self.rows: list[dict[str, str]] = self._read() if path.exists() else []
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Write the rows' lines with one call."""
+        cells = [{name: _cell(row.get(name)) for name in self.columns} for row in rows]
+        self.rows += cells
+        header = "" if self.path.exists() else self._line(self.columns)
+        text = header + "".join(self._line(row.values()) for row in cells)
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            file.write(text)
+
+    def replace(self, rows: list[dict[str, str]]) -> None:
+        """Put ``rows`` in place of all rows, in one step."""
+        self.rows = rows
+        lines = [self._line(self.columns), *(self._line(row[name] for name in self.columns) for row in rows)]
+        write(self.path, "".join(lines).encode())
+
+    def _read(self) -> list[dict[str, str]]:
+        text = self.path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        rows = list(csv.DictReader(io.StringIO(whole)))
+        if whole and tuple(whole.splitlines()[0].split(",")) != self.columns:
+            raise SettingsError(f"{self.path}: written by another version of raypfrl; choose another --out")
+        if whole != text:
+            write(self.path, whole.encode())
+        return rows
+
+    @staticmethod
+    def _line(cells: Iterable[Any]) -> str:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(list(cells))
+        return line.getvalue()
+
+
+class Results:
+    """One folder of results. Opening it writes nothing; ``begin`` does, after everything has been checked.
+
+    Raises SettingsError where the folder holds something else.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder.resolve(), name
+        self.about: dict[str, Any] = {}
+        if (about := self.folder / "sweep.json").exists():
+            self.about = json.loads(about.read_text(encoding="utf-8"))
+            if self.about.get("sweep") != name:
+                raise SettingsError(f"{folder} holds the results of {self.about.get('sweep')}; choose another --out")
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise SettingsError(f"{folder} is not empty and holds no sweep.json; choose another --out")
+        self.trials = Table(self.folder / "trials.csv", TRIAL_COLUMNS)
+        self.evaluations = Table(self.folder / "evaluations.csv", EVALUATION_COLUMNS)
+        self._told = {(row["trial"], int(row["round"])) for row in self.evaluations.rows}
+
+    def ended(self) -> set[str]:
+        """The trials that need no more work."""
+        return {row["trial"] for row in self.trials.rows if row["status"] in ENDED}
+
+    def begin(self, configs: Sequence[RunConfig], about: Row) -> None:
+        """Write down what is going to be run; forget failures, which are tried again."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if any(row["status"] not in ENDED for row in self.trials.rows):
+            self.trials.replace([row for row in self.trials.rows if row["status"] in ENDED])
+        trials = {**self.about.get("trials", {}), **{config.key(): config.identity() for config in configs}}
+        self.note({"sweep": self.name, **about, "trials": trials})
+
+    def note(self, about: Row) -> None:
+        """Add to sweep.json."""
+        self.about.update(about)
+        write(self.folder / "sweep.json", (json.dumps(self.about, indent=1) + "\n").encode())
+
+    def record(self, key: str, config: RunConfig, metrics: Row) -> None:
+        """One evaluation of a trial: its rows (once, whatever is repeated after a crash) and its checkpoint; and the
+        trial's own row if that was the last."""
+        if (key, metrics["round"]) not in self._told and metrics["evaluations"]:
+            self._told.add((key, metrics["round"]))
+            shared = {"trial": key, **{name: metrics[name] for name in ("round", "trajectories", "drift")}}
+            self.evaluations.append({**shared, **row} for row in metrics["evaluations"])
+        if checkpoint := metrics.get("checkpoint"):
+            (self.folder / "checkpoints").mkdir(exist_ok=True)
+            write(self.checkpoint(key), checkpoint)
+        if metrics["status"] != "running":
+            self.end(key, config, metrics)
+
+    def end(self, key: str, config: RunConfig, metrics: Row) -> None:
+        """The trial's row: finished, diverged, stopped or failed."""
+        if key not in self.ended():
+            last = next((row for row in reversed(self.evaluations.rows) if row["trial"] == key), {})
+            self.trials.append([{"trial": key, **config.identity(), "round": last.get("round"), **metrics}])
+
+    def checkpoint(self, key: str) -> Path:
+        """Where a trial's checkpoint is."""
+        return self.folder / "checkpoints" / f"{key}.npz"
+
+    def saved_state(self, key: str) -> bytes | None:
+        """The checkpoint of a trial that was begun, as bytes for ``unpack``."""
+        path = self.checkpoint(key)
+        return path.read_bytes() if path.exists() else None
+
+    def sort(self, order: Sequence[str]) -> None:
+        """Put both tables in the order of the plan, whoever finished first; other trials stay in front."""
+        place = {key: number for number, key in enumerate(order)}
+        for table in (self.trials, self.evaluations):
+            table.replace(sorted(table.rows, key=lambda row: place.get(row["trial"], -1)))
+
+
+def pack(state: Row) -> bytes:
+    """A run's state as the bytes of an .npz file."""
+    file = io.BytesIO()
+    np.savez(file, **state)
+    return file.getvalue()
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """The state again. Nothing is unpickled, so a file from elsewhere can do no harm."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace a file in one step: it is the old one or the new one, never half."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _cell(value: Any) -> str:
+    """None is empty; a sequence is its entries separated by spaces; a float is written so that it reads back equal."""
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple):
+        return " ".join(str(entry) for entry in value)
+    return repr(float(value)) if isinstance(value, float) else str(value)

@@ -1,0 +1,70 @@
+"""One run from the command line: with its results on disk, resumable, in process or on Ray actors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from raypfrl.config import RunConfig, SettingsError
+from raypfrl.federation.server import Agents
+from raypfrl.federation.train import InProcess, Training
+from raypfrl.oracles import AgentError
+from raypfrl.sweeps.machine import about, cpus_here
+from raypfrl.sweeps.results import Results, pack, unpack
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def run(config: RunConfig, folder: Path) -> int:
+    """Run ``config``, or go on where it stopped, and write its results to ``folder``; gives the exit status."""
+    results, key = Results(folder, f"run-{config.key()}"), config.key()
+    if key in results.ended():
+        print(f"already {results.trials.rows[-1]['status']}; results in {folder}")
+        return 0
+    if config.actors != "auto" and config.actors > len(config.agents()):
+        raise SettingsError(f"actors = {config.actors}: there are {len(config.agents())} agents to host; lower it")
+    state = results.saved_state(key)
+    metrics: Mapping[str, Any] = {"status": "failed"}
+    try:
+        with agents_of(config) as agents:
+            results.begin([config], about(cpus_here()))
+            training = Training(config, agents, unpack(state) if state else None)
+            for metrics in training:
+                results.record(key, config, {**metrics, "checkpoint": pack(training.state())})
+                print(_line(metrics), flush=True)
+    except AgentError as error:
+        results.end(key, config, {"status": "failed", "message": str(error)})
+        print(f"failed: {error}")
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; the same command goes on from the last evaluation; results in {folder}")
+        return INTERRUPTED
+    print(f"theta in {results.checkpoint(key)}, results in {folder}")
+    return 0 if metrics["status"] == "finished" else FAILED
+
+
+@contextlib.contextmanager
+def agents_of(config: RunConfig) -> Iterator[Agents]:
+    """The agents of one run, in process (``actors`` = 0) or on actors that share this machine's CPUs."""
+    if config.actors == 0:
+        yield InProcess(config)
+        return
+    import ray
+
+    from raypfrl.federation.actors import AgentActor, OnActors
+    from raypfrl.sweeps.cluster import connected
+
+    with connected(None) as cpus:
+        count = min(cpus, config.cohort) if config.actors == "auto" else config.actors
+        actors = [AgentActor.options(num_cpus=min(1.0, cpus / count)).remote() for _ in range(count)]
+        yield OnActors(config, actors)
+        for actor in actors:
+            ray.kill(actor)
+
+
+def _line(metrics: Mapping[str, Any]) -> str:
+    if message := metrics.get("message"):
+        return f"round {metrics['round']}: {metrics['status']}: {message}"
+    shown = {name: metrics[name] for name in ("before/return", "after/return", "after/success") if name in metrics}
+    return f"round {metrics['round']}  " + "  ".join(f"{name} {value:.3f}" for name, value in shown.items())

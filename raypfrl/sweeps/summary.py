@@ -1,0 +1,36 @@
+"""The table that a sweep ends with: the median over seeds of every point."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from raypfrl.config import RunConfig
+from raypfrl.sweeps.results import Results
+
+
+def summary(results: Results, configs: Sequence[RunConfig], labels: Mapping[str, str]) -> str:
+    """One line a point: seeds that finished, medians before and after adaptation, the range over seeds, success."""
+    rows = {row["trial"]: row for row in results.trials.rows}
+    points: dict[str, list[dict[str, str]]] = {}
+    for config in configs:
+        if config.key() in rows:
+            points.setdefault(labels[config.key()], []).append(rows[config.key()])
+    width = max([len(label) for label in points], default=0)
+    lines = [f"{'':{width}}  seeds  before  after (median, lowest to highest)  success"]
+    for label, trials in points.items():
+        ended = [row for row in trials if row["status"] == "finished"]
+        lost = len(trials) - len(ended)
+        line = f"{label:{width}}  {len(ended):5}"
+        if ended:
+            after = [float(row["after/return"]) for row in ended]
+            line += (
+                f"  {_median(ended, 'before/return'):6.2f}  {statistics.median(after):5.2f}  "
+                f"{min(after):5.2f} to {max(after):5.2f}{'':12}  {_median(ended, 'after/success'):7.0%}"
+            )
+        lines.append(line + (f"  ({lost} did not finish)" if lost else ""))
+    return "\n".join(lines)
+
+
+def _median(rows: Sequence[Mapping[str, str]], column: str) -> float:
+    return statistics.median(float(row[column] or "nan") for row in rows)

@@ -1,0 +1,170 @@
+"""Synthetic result files: made-up numbers of a plausible shape, so that every figure can be drawn without training."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+Rows = tuple[pd.DataFrame, pd.DataFrame]
+METHODS = ("exact", "first_order", "fedavg_pg")
+GRIDWORLD = {
+    "population": "gridworld", "oracle": "fused", "n": 8, "gamma": 0.9, "horizon": 15, "rounds": 80, "tau": 5,
+    "alpha": 2.0, "beta": 0.3, "m_in": 10, "m_h": 10, "m_out": 10, "participants": "train",
+}  # fmt: skip
+NAVIGATION = {
+    **GRIDWORLD, "population": "navigation", "n": 6, "horizon": 20, "rounds": 150, "alpha": 1.0, "beta": 0.2,
+}  # fmt: skip
+
+
+def _run(settings: Mapping[str, Any], evaluations: list[dict[str, Any]]) -> Rows:
+    trial = "-".join(str(settings[k]) for k in ("method", "population", "alpha", "beta", "tau", "m_h", "seed"))
+    per_step = 20 if settings["method"] == "first_order" else 30
+    for row in evaluations:
+        row.setdefault("trajectories", row["round"] * settings["tau"] * per_step)
+        row.setdefault("success", min(1.0, row["return"] / 2.2))
+        row.setdefault("final_distance", 1.0)
+    last = [row for row in evaluations if row["round"] == max(r["round"] for r in evaluations)]
+    outcome = {
+        "status": "finished",
+        "after/return": last[-1]["return"],
+        "trajectories": last[-1]["trajectories"],
+        "seconds": 1.0,
+    }
+    return pd.DataFrame([{"trial": trial, **settings, **outcome}]), pd.DataFrame(
+        [{"trial": trial, **r} for r in evaluations]
+    )
+
+
+def _curves(settings: Mapping[str, Any], end: tuple[float, float], every: int, noise: float, adapt: str) -> Rows:
+    r = np.random.default_rng([settings["seed"], len(settings["method"])])
+    before, after = (x + noise * r.normal() for x in end)
+    rows = []
+    for k in range(0, settings["rounds"] + 1, every):
+        rise = 1 - np.exp(-4 * k / settings["rounds"])
+        for m_adapt, start, final in (("0", 0.2439, before), (adapt, 0.26, after)):
+            value = start + (final - start) * rise + (noise / 2 * r.normal() if k else 0)
+            rows.append({"round": k, "split": "train", "m_adapt": m_adapt, "return": value})
+    return _run(settings, rows)
+
+
+def personalization(seeds: int) -> Iterator[Rows]:
+    for method, end in zip(METHODS, ((0.51, 0.79), (0.55, 0.73), (0.53, 0.68)), strict=True):
+        for seed in range(seeds):
+            yield _curves({**GRIDWORLD, "method": method, "seed": seed}, end, 4, 0.015, "exact")
+
+
+def adaptation_step_size(seeds: int) -> Iterator[Rows]:
+    for alpha, (method, top) in itertools.product(
+        (0.0, 0.25, 0.5, 1.0, 2.0, 3.0), zip(METHODS, (0.92, 0.87, 0.78), strict=True)
+    ):
+        after = 0.49 + (top - 0.49) * alpha / 3
+        for seed in range(seeds):
+            yield _curves(
+                {**GRIDWORLD, "method": method, "alpha": alpha, "seed": seed}, (0.49, after), 80, 0.012, "exact"
+            )
+
+
+def curvature_bottleneck(seeds: int) -> Iterator[Rows]:
+    for m_h, trained in ((10, 0.0), (50, 0.0), (100, 0.0), (200, 0.02), (500, 0.15), (1000, 0.55)):
+        for seed in range(seeds):
+            r = np.random.default_rng([m_h, seed])
+            after = abs(r.normal(1.7, 0.15) if r.uniform() < trained else 0.2 + r.exponential(0.1 + m_h / 2500))
+            yield _curves({**NAVIGATION, "method": "exact", "m_h": m_h, "seed": seed}, (0.2, after), 10, 0.01, "256")
+    for seed in range(seeds):
+        yield _curves({**NAVIGATION, "method": "fedavg_pg", "seed": seed}, (1.5, 1.8), 10, 0.08, "256")
+
+
+def few_shot(seeds: int) -> Iterator[Rows]:
+    budgets = {0: 1.53, 20: 1.2, 50: 1.42, 100: 1.55, 200: 1.94, 500: 2.0}
+    for seed in range(seeds):
+        r = np.random.default_rng(seed)
+        rows = [
+            {
+                "round": 150,
+                "split": "held_out",
+                "m_adapt": str(m),
+                "return": x + 0.08 * r.normal(),
+                "success": 0.5 + x / 5,
+            }
+            for m, x in budgets.items()
+        ]
+        yield _run({**NAVIGATION, "method": "first_order", "seed": seed}, rows)
+        grown = {0: 0.26, 1: 0.25, 5: 0.25, 25: 0.6, 100: 1.5, 200: 2.2}
+        rows = [
+            {"round": g, "split": "held_out", "m_adapt": "0", "return": x + 0.04 * r.normal(), "success": 0.1 + x / 2.75,
+             "trajectories": 20 * g}
+            for g, x in grown.items()
+        ]  # fmt: skip
+        yield _run({**NAVIGATION, "method": "independent", "tau": 1, "participants": "held_out", "seed": seed}, rows)
+
+
+def local_steps(seeds: int) -> Iterator[Rows]:
+    for base, tau, beta in itertools.product((GRIDWORLD, NAVIGATION), (1, 2, 5, 10), (0.05, 0.1, 0.2, 0.4)):
+        after = 0.25 + 1.2 * np.log1p(tau * beta) * np.exp(-beta * tau / 3)
+        for seed in range(seeds):
+            adapt = "exact" if base is GRIDWORLD else "256"
+            yield _curves(
+                {**base, "method": "first_order", "tau": tau, "beta": beta, "seed": seed},
+                (0.2, after),
+                10 if base is NAVIGATION else 8,
+                0.02,
+                adapt,
+            )
+
+
+SWEEPS: Mapping[str, Callable[[int], Iterator[Rows]]] = {
+    "personalization": personalization,
+    "adaptation_step_size": adaptation_step_size,
+    "curvature_bottleneck": curvature_bottleneck,
+    "curvature_bottleneck_100": curvature_bottleneck,
+    "few_shot": few_shot,
+    "local_steps": local_steps,
+}
+
+
+def write_sweep(directory: Path, name: str, seeds: int) -> Path:
+    """The folder of a made-up sweep in ``directory``."""
+    trials, evaluations = (pd.concat(parts, ignore_index=True) for parts in zip(*SWEEPS[name](seeds), strict=True))
+    folder = directory / name
+    folder.mkdir(parents=True)
+    trials.to_csv(folder / "trials.csv", index=False)
+    evaluations.to_csv(folder / "evaluations.csv", index=False)
+    about = {
+        "sweep": name, "command": f"raypfrl sweep {name}", "swept": ["method", "alpha", "beta", "tau", "m_h"],
+        "versions": {"python": "3.11.7", "raypfrl": "0.1.0", "torch": None}, "git_commit": "0" * 40,
+        "machine": {"system": "Linux", "cpus": 2}, "seconds": {"wall": 12.5, "kernel": 9.25},
+        "trials": {t.pop("trial"): t for t in trials.to_dict("records")},
+    }  # fmt: skip
+    (folder / "sweep.json").write_text(json.dumps(about))
+    if name == "few_shot":
+        _rollouts().to_csv(folder / "rollouts.csv", index=False)
+    return folder
+
+
+def _rollouts() -> pd.DataFrame:
+    r = np.random.default_rng(0)
+    goal, rows = np.array([0.78, 0.17]), []
+    for phase, noise in (("before", 0.9), ("after", 0.35)):
+        for episode, start in enumerate(np.random.default_rng(1).uniform(-1, 1, (12, 2))):
+            at = start
+            for h in range(21):
+                rows.append((*goal, phase, episode, h, *at))
+                towards = goal - at + noise * r.normal(size=2)
+                at = np.clip(at + 0.15 * towards / np.linalg.norm(towards), -1, 1)
+    return pd.DataFrame(rows, columns=["goal_x", "goal_y", "phase", "episode", "h", "x", "y"])
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every sweep, made up; read only."""
+    directory = tmp_path_factory.mktemp("results")
+    for name in SWEEPS:
+        write_sweep(directory, name, 24 if name.endswith("_100") else 10)
+    return directory

@@ -1,0 +1,10 @@
+"""What all tests share: the filter for one warning that is torch's own, and small settings for every run."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """torch scripts its forward-mode decompositions at the first jvp, and warns of itself."""
+    config.addinivalue_line("filterwarnings", "ignore:.torch.jit.script. is deprecated:DeprecationWarning")
