@@ -1,14 +1,17 @@
 # Two commands: `make study` runs the paper's curvature study on this machine, `make test` checks everything.
 PYTHON ?= python3
 BIN := .venv/bin
+STUDY := results/curvature_bottleneck
 
 .PHONY: study test lint slow clean
 
 study: .venv/ready
-	$(BIN)/raypfrl sweep tune_configs/curvature_bottleneck.py
+	$(BIN)/raypfrl sweep tune_configs/curvature_bottleneck.py --out $(STUDY)
+	$(BIN)/python -m analysis figures curvature_bottleneck --results results --out $(STUDY)
+	$(BIN)/python -m analysis report $(STUDY)
 
 test: lint
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2 --dist loadfile
 
 lint: .venv/ready
 	$(BIN)/ruff format --check .
@@ -16,7 +19,7 @@ lint: .venv/ready
 	$(BIN)/mypy
 
 slow: .venv/ready
-	$(BIN)/pytest -q -m "slow or not slow"
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "slow or not slow"
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "raypfrl needs Python 3.11 or newer: make PYTHON=python3.12 ...")'

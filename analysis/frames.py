@@ -20,12 +20,13 @@ RESULTS = Path(__file__).parent / "results"  # the committed results
 OUTCOMES = (  # trials.csv: columns that are no settings
     "status", "round", "trajectories", "env_steps", "floats_sent", "seconds", "message",
 )  # fmt: skip
+FIRST = ("population", "method", "alpha", "beta", "tau", "m_in", "m_h", "m_out", "curvature", "curvature_clip")
 SCHEDULE = ("evaluate", "m_adapt", "m_eval")  # settings that say when to evaluate, not what is learned
 NEEDED = {
     "trials.csv": ("trial", "seed", "method", "status"),
     "evaluations.csv": ("trial", "round", "split", "m_adapt", "return"),
 }
-MEASURED = ("trial", "seed", "round", "return", "success", "final_distance", "trajectories", "drift")
+MEASURED = ("trial", "seed", "round", "return", "success", "final_distance", "trajectories", "drift", "missed")
 KEY = ["trial", "round", "split", "m_adapt"]  # names one evaluation; a resumed trial may have written it twice
 
 
@@ -95,14 +96,14 @@ def scores(frame: pd.DataFrame, column: str = "return", *, round: int | None = N
 
 def select(frame: pd.DataFrame, **where: Any) -> pd.DataFrame:
     """The rows that match every condition. Raises ResultsError where none does, or a column is not there."""
-    chosen = frame
+    chosen = np.ones(len(frame), dtype=bool)
     for column, value in where.items():
         if column not in frame:
             raise ResultsError(f"the results have no column {column}; they have {', '.join(frame.columns)}")
-        chosen = chosen[chosen[column] == value]
-    if chosen.empty:
+        chosen &= (frame[column] == value).to_numpy()
+    if not chosen.any():
         raise ResultsError(_no_match(frame, where))
-    return chosen
+    return frame[chosen]
 
 
 def by_seed(frame: pd.DataFrame, x: str, column: str = "return", **where: Any) -> pd.DataFrame:
@@ -128,20 +129,30 @@ def settings(trials: pd.DataFrame) -> list[str]:
     return [c for c in trials if c not in results and "/" not in c]
 
 
-def varying(trials: pd.DataFrame) -> list[str]:
-    """The settings that differ between the trials, the seed left out."""
-    return [c for c in settings(trials) if trials[c].nunique(dropna=False) > 1]
+def telling(trials: pd.DataFrame) -> list[str]:
+    """The settings that tell the points of the sweep apart, the seed left out: as few as will do, so that rounds is not
+    named where tau implies it."""
+    found = settings(trials)
+    found.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    named: list[str] = []
+    points = 1
+    for name in found:
+        more = len(trials[[*named, name]].drop_duplicates())
+        if more > points:
+            named, points = [*named, name], more
+    return named
 
 
-def label(settings: Mapping[str, Any], swept: Iterable[str]) -> str:
+def label(given: Mapping[str, Any], swept: Iterable[str]) -> str:
     """What tells a trial from the others of its sweep: ``exact m_h=100 seed=3``."""
-    names = [name for name in (*swept, "seed") if name != "method" and settings.get(name) is not None]
-    return " ".join([str(settings.get("method", "")), *(f"{name}={settings[name]}" for name in names)]).strip()
+    names = [name for name in (*swept, "seed") if name != "method" and given.get(name) is not None]
+    return " ".join([str(given.get("method", "")), *(f"{name}={given[name]}" for name in names)]).strip()
 
 
 def _gaps(trials: pd.DataFrame, rows: pd.DataFrame, about: Mapping[str, Any]) -> tuple[str, ...]:
-    planned, swept = about["trials"], about.get("swept", ())
-    named = {trial: f"{label(settings, swept)} ({trial})" for trial, settings in planned.items()}
+    planned = about["trials"]
+    swept = telling(pd.DataFrame(planned.values()).map(str))
+    named = {trial: f"{label(given, swept)} ({trial})" for trial, given in planned.items()}
     missing = [trial for trial in planned if trial not in set(trials["trial"])]
     unfinished = trials[trials["status"] != "finished"]
     silent = trials[(trials["status"] == "finished") & ~trials["trial"].isin(rows["trial"])]

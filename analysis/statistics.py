@@ -8,6 +8,7 @@ row a seed (index named ``seed``) and one column a stratum. No interval here ass
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -118,12 +119,20 @@ def median_of_new(scores: pd.Series, m: int = 10, level: float = LEVEL) -> Inter
     it is our range, and ``level`` says what that covers.
     """
     x = np.sort(_values(scores))
-    n, tail = len(x), (1 - level) / 2
-    lower, upper = (stats.nhypergeom(n + m, n, j) for j in ((m + 1) // 2, m // 2 + 1))
-    low = max((i for i in range(1, n + 1) if lower.cdf(i - 1) <= tail), default=1)
-    high = min((i for i in range(1, n + 1) if upper.sf(i - 1) <= tail), default=n)
-    missed = lower.cdf(low - 1) + upper.sf(high - 1)
-    return Interval(float(np.median(x)), float(x[low - 1]), float(x[high - 1]), float(1 - missed))
+    low, high, covered = _ranks_of_new(len(x), m, level)
+    return Interval(float(np.median(x)), float(x[low]), float(x[high]), covered)
+
+
+@cache
+def _ranks_of_new(n: int, m: int, level: float) -> tuple[int, int, float]:
+    """Which of n order statistics, from 0, bound the median of m new seeds, and how often."""
+    ranks = np.arange(n)
+    below = stats.nhypergeom.cdf(ranks, n + m, n, (m + 1) // 2)  # P(lower middle new score < x[rank])
+    above = stats.nhypergeom.sf(ranks, n + m, n, m // 2 + 1)  # P(upper middle new score > x[rank])
+    tail = (1 - level) / 2
+    low = int(ranks[below <= tail].max(initial=0))
+    high = int(ranks[above <= tail].min(initial=n - 1))
+    return low, high, float(1 - below[low] - above[high])
 
 
 def iqm_interval(scores: pd.Series | pd.DataFrame, level: float = LEVEL, resamples: int = 2000) -> Interval:
@@ -179,13 +188,15 @@ def mixture(scores: pd.Series) -> Mixture:
     component that shrinks onto one seed has unbounded likelihood.
     """
     from sklearn.mixture import GaussianMixture
+    from threadpoolctl import threadpool_limits
 
     x = _values(scores, least=6)
     scale = float(x.std())
     if scale == 0:
         raise ValueError("all seeds have the same score; there is nothing to divide into components")
     z = ((x - x.mean()) / scale)[:, None]
-    fits = [GaussianMixture(k, n_init=10, reg_covar=1e-4, random_state=0, max_iter=500).fit(z) for k in (1, 2, 3)]
+    with threadpool_limits(1):  # a hundred numbers: threads only wait for each other
+        fits = [GaussianMixture(k, n_init=10, reg_covar=1e-4, random_state=0, max_iter=500).fit(z) for k in (1, 2, 3)]
     bic = tuple(float(fit.bic(z)) for fit in fits)
     best = fits[int(np.argmin(bic))]
     order = np.argsort(best.means_[:, 0])

@@ -62,7 +62,7 @@ def _exact_minus_first_order(frame: pd.DataFrame) -> pd.Series:
 
 
 def _at_m_h(m_h: int) -> Find:
-    return lambda frame: returns_by_m_h(frame)[m_h]
+    return _last("exact", m_h=m_h)
 
 
 def _best_small_batch(frame: pd.DataFrame) -> pd.Series:

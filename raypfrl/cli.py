@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import yaml
 
 from raypfrl.config import RunConfig, SettingsError
+from raypfrl.tracking import Tracking
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 SEQUENCES = ("hidden", "evaluate", "m_adapt")  # settings for which a list is one value
@@ -34,6 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:  # a full disk, a folder without write access
+        print(f"raypfrl: {error}; put that right, and the same command goes on from what is there", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return status
 
 
@@ -50,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("population", metavar="POPULATION")
     run.add_argument("method", metavar="METHOD")
     _add_set(run)
+    _add_tracking(run)
     run.add_argument("--seed", type=int, default=0, help="names every random number (default 0)")
     run.add_argument("--actors", default="auto", metavar="N", help="Ray actors; 0: in process (default auto)")
     run.add_argument("--out", type=Path, metavar="DIR", help="default results/run-<settings' hash>")
@@ -61,11 +68,59 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=_seeds, metavar="N|A,B,C", help="how many seeds, or which (then end with a comma for one)"
     )
     _add_set(sweep)
-    sweep.add_argument("--cpus", type=int, metavar="N", help="use so many CPUs (default: all that this process may)")
+    sweep.add_argument("--cpus", type=_cpus, metavar="N", help="use so many CPUs (default: all that this process may)")
     sweep.add_argument("--smoke", action="store_true", help="the first point of every grid, one seed, two rounds")
     sweep.add_argument("--asha", action="store_true", help="stop weak trials early; biases any statement about seeds")
     sweep.add_argument("--out", type=Path, metavar="DIR", help="default results/<sweep>")
+    sweep.add_argument(
+        "--strategy", choices=("PACK", "SPREAD"), default="PACK", help="a trial's agents near together, or over nodes"
+    )
+    _add_own_disk(sweep)
+    _add_tracking(sweep)
     sweep.set_defaults(command=_sweep)
+
+    resume = commands.add_parser(
+        "resume", help="go on where a sweep or run stopped", description="Run what a results folder says is missing."
+    )
+    resume.add_argument("folder", type=Path, metavar="DIR")
+    resume.add_argument("--cpus", type=_cpus, metavar="N", help="use so many CPUs (default: all that this process may)")
+    _add_own_disk(resume)
+    _add_tracking(resume)
+    resume.set_defaults(command=_resume)
+
+    sync = commands.add_parser(
+        "sync", help="upload to W&B what is not there yet", description="Upload a folder's runs."
+    )
+    sync.add_argument("folder", type=Path, metavar="DIR")
+    sync.set_defaults(command=_sync)
+
+    dashboard = commands.add_parser("dashboard", help="publish a sweep's W&B workspace")
+    dashboard.add_argument("file", type=Path, metavar="SWEEP")
+    dashboard.add_argument("--entity", required=True, metavar="NAME", help="W&B user or team")
+    dashboard.add_argument("--project", default="raypfrl", metavar="NAME", help="W&B project (default raypfrl)")
+    dashboard.add_argument("--dry-run", action="store_true", help="write its JSON to the terminal; needs no network")
+    dashboard.set_defaults(command=_dashboard)
+
+    doctor = commands.add_parser("doctor", help="what is installed, what is there, and what is wrong")
+    doctor.add_argument("folder", type=Path, metavar="DIR", nargs="?", default=Path("results"), help="default results")
+    doctor.set_defaults(command=_doctor)
+
+    rollout = commands.add_parser(
+        "rollout", help="episodes of one agent before and after adaptation, to draw", description="Write rollouts.csv."
+    )
+    rollout.add_argument("folder", type=Path, metavar="DIR", help="a folder of results on navigation")
+    rollout.add_argument("--trial", metavar="KEY", help="default: the first that finished")
+    rollout.add_argument("--agent", type=int, metavar="I", help="default: the middle one of those held out")
+    rollout.add_argument("--m-adapt", type=int, default=200, metavar="M", help="of the adaptation step (default 200)")
+    rollout.add_argument("--episodes", type=int, default=12, metavar="N", help="default 12")
+    rollout.set_defaults(command=_rollout)
+
+    theory = commands.add_parser(
+        "theory", help="the paper's constants and bounds", description="The constants for a population and settings."
+    )
+    theory.add_argument("population", metavar="POPULATION")
+    _add_set(theory)
+    theory.set_defaults(command=_theory)
 
     show = commands.add_parser("list", help="populations, methods, settings, sweeps")
     show.set_defaults(command=_list)
@@ -77,6 +132,29 @@ def _add_set(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings",
         help="a setting by its letter; in a sweep a list is a grid: m_h=[10,100]",
     )  # fmt: skip
+    diagnose = "measure what the paper's bounds are about"
+    parser.add_argument(
+        "--diagnostics", action="append_const", const="diagnostics=true", dest="settings", help=diagnose
+    )
+
+
+def _add_own_disk(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--own-disk", action="store_true", help="on several nodes: keep the results on this node's own disk"
+    )
+
+
+def _add_tracking(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tracking", choices=("offline", "online", "off"),
+        help="W&B (default: what WANDB_MODE says, else online where a key is configured, else offline)",
+    )  # fmt: skip
+    parser.add_argument("--project", metavar="NAME", help="W&B project (default WANDB_PROJECT, or raypfrl)")
+    parser.add_argument("--log-theta", action="store_true", help="give the final theta to W&B too, as a file")
+
+
+def _tracking(options: argparse.Namespace) -> Tracking:
+    return Tracking(options.tracking, options.project, options.log_theta)
 
 
 def settings_of(assignments: Sequence[str]) -> dict[str, Any]:
@@ -106,6 +184,12 @@ def _seeds(text: str) -> list[int]:
     return seeds
 
 
+def _cpus(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give at least 1")
+    return int(text)
+
+
 def _run(options: argparse.Namespace) -> int:
     from raypfrl.sweeps.single import run
 
@@ -113,15 +197,13 @@ def _run(options: argparse.Namespace) -> int:
     actors = options.actors if options.actors == "auto" else yaml.safe_load(options.actors)
     given = {"population": options.population, "method": options.method, "seed": options.seed, "actors": actors}
     config = RunConfig(**{**given, **settings})
-    return run(config, options.out or Path("results", f"run-{config.key()}"))
+    return run(config, options.out or Path("results", f"run-{config.key()}"), _tracking(options))
 
 
 def _sweep(options: argparse.Namespace) -> int:
     from raypfrl.sweeps import load
     from raypfrl.sweeps.results import Results
 
-    if options.cpus is not None and options.cpus < 1:
-        raise SettingsError(f"--cpus {options.cpus}: give at least 1")
     sweep = load(options.file).with_settings(settings_of(options.settings))
     name = options.file.stem
     if options.smoke:
@@ -131,7 +213,61 @@ def _sweep(options: argparse.Namespace) -> int:
 
     from raypfrl.sweeps.launch import launch
 
-    return launch(sweep.swept(), configs, results, cpus=options.cpus, asha=options.asha)
+    return launch(
+        sweep.swept(), configs, results, cpus=options.cpus, asha=options.asha, strategy=options.strategy,
+        own_disk=options.own_disk, tracking=_tracking(options),
+    )  # fmt: skip
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from raypfrl.sweeps.resume import resume
+
+    return resume(options.folder, options.cpus, options.own_disk, _tracking(options))
+
+
+def _sync(options: argparse.Namespace) -> int:
+    from raypfrl.tracking.sync import sync
+
+    return sync(options.folder)
+
+
+def _dashboard(options: argparse.Namespace) -> int:
+    from raypfrl.sweeps import load
+    from raypfrl.tracking.dashboards import publish
+
+    print(publish(options.file.stem, load(options.file), options.entity, options.project, dry_run=options.dry_run))
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from raypfrl.doctor import examine
+
+    lines, troubles = examine(options.folder)
+    print("\n".join([*lines, "", *([f"wrong: {trouble}" for trouble in troubles] or ["nothing is wrong"])]))
+    return FAILED if troubles else 0
+
+
+def _rollout(options: argparse.Namespace) -> int:
+    from raypfrl.rollouts import roll_out
+
+    print(roll_out(options.folder, options.trial, options.agent, options.m_adapt, options.episodes))
+    return 0
+
+
+def _theory(options: argparse.Namespace) -> int:
+    from raypfrl.theory_report import report
+
+    settings = settings_of(options.settings)
+    epsilon = settings.pop("epsilon", 0.01)
+    if not isinstance(epsilon, int | float) or not epsilon > 0:
+        raise SettingsError(f"epsilon = {epsilon!r}: give the wanted E||grad F||^2, a number above 0")
+    config = RunConfig(**{"population": options.population, "method": "exact", **settings})
+    batches = {name: getattr(config, name) for name in ("alpha", "beta", "tau", "rounds", "m_in", "m_h", "m_out")}
+    try:
+        print(report(config.build_population(), **batches, n=config.cohort, epsilon=float(epsilon)))
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    return 0
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -31,6 +31,8 @@ def did_you_mean(kind: str, name: object, known: Iterable[str]) -> str:
 
 def _whole(value: Any) -> Any:
     """YAML reads 1e3 as text, and 5.0 as a float: both are whole numbers where they are whole."""
+    if isinstance(value, bool):
+        raise ValueError("should be a whole number, not true or false")
     try:
         number = float(value) if isinstance(value, str | float) else value
     except ValueError:
@@ -45,6 +47,9 @@ def _sequence(value: Any) -> Any:
 
 Whole = Annotated[int, BeforeValidator(_whole)]
 Batch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=10_000_000)]
+
+
+EXECUTION = {"actors", "round_timeout", "diagnostics"}  # settings that say how to compute and not what
 
 
 class RunConfig(BaseModel):
@@ -78,6 +83,13 @@ class RunConfig(BaseModel):
     )
     participants: Literal["train", "held_out"] = Field("train", description="the agents that learn")
     cohort: Whole = Field(0, ge=0, description="r: agents drawn anew for each round; left out: all of them")
+    min_agents: Whole = Field(
+        0, ge=0, description="answers that are enough for a round once round_timeout is over; 0: every agent's"
+    )
+    round_timeout: float = Field(
+        600.0, gt=0, allow_inf_nan=False,
+        description="seconds after which an actor that has not answered is replaced; changes results with min_agents",
+    )  # fmt: skip
     evaluate: Annotated[tuple[Whole, ...] | Whole, BeforeValidator(_whole)] = Field(
         10, description="evaluate every so many rounds, or after the listed ones; first and last always"
     )
@@ -89,9 +101,13 @@ class RunConfig(BaseModel):
         "auto", description="Ray actors that host a run's agents; 0: in process. Changes no result"
     )
 
+    diagnostics: bool = Field(False, description="measure what the paper's bounds are about; changes no result")
+
     def __init__(self, **settings: Any) -> None:
         for name, known in (("population", POPULATIONS), ("method", METHODS)):
-            if settings.get(name) not in known:
+            if name not in settings:
+                raise SettingsError(f"no {name}: give one of {', '.join(known)}")
+            if settings[name] not in known:
                 raise SettingsError(did_you_mean(name, settings.get(name), known))
         if unknown := [name for name in settings if name not in type(self).model_fields]:
             raise SettingsError(did_you_mean("setting", unknown[0], type(self).model_fields))
@@ -113,7 +129,11 @@ class RunConfig(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """Every setting that the results depend on, by its letter; ready for JSON."""
-        return self.model_dump(mode="json", exclude={"actors"})
+        return self.model_dump(mode="json", exclude=EXECUTION - {"round_timeout"} if self.min_agents else EXECUTION)
+
+    def execution(self) -> dict[str, Any]:
+        """The settings that say how to compute; ready for JSON."""
+        return self.model_dump(mode="json", include=EXECUTION)
 
     def key(self) -> str:
         """Twelve hex digits, the hash of ``identity``: the name of the trial."""
@@ -131,6 +151,12 @@ class RunConfig(BaseModel):
             raise SettingsError(f"participants = held_out: {self.population} with n = {self.n} has none; raise n")
         if self.cohort > learners:
             raise SettingsError(f"cohort = {self.cohort} is above the {learners} agents that learn; lower it")
+        if self.min_agents > (self.cohort or learners):
+            raise SettingsError(
+                f"min_agents = {self.min_agents} is above the {self.cohort or learners} agents of a round; lower it"
+            )
+        if self.min_agents and self.actors == 0:
+            raise SettingsError("min_agents needs actors: in process (actors = 0) no agent is ever late")
         covered = covering(population.train[0], population.policy)
         oracle = covered[0] if self.oracle == "auto" else self.oracle
         if oracle not in ORACLES:
@@ -152,7 +178,9 @@ class RunConfig(BaseModel):
             raise SettingsError(f"actors = {self.actors}: give auto, a number, or 0 for in process")
         # Frozen for everybody else: these are settled here, once, so that equal runs have equal keys.
         clip = None if self.curvature_clip == float("inf") else self.curvature_clip
-        self.__dict__.update(oracle=oracle, cohort=self.cohort or learners, curvature_clip=clip)
+        cohort = self.cohort or learners
+        min_agents = 0 if self.min_agents == cohort else self.min_agents
+        self.__dict__.update(oracle=oracle, cohort=cohort, min_agents=min_agents, curvature_clip=clip)
 
     def _check_batches(self) -> None:
         batches = {name: size for name, size in self.method_settings().items() if name.startswith("m_")}

@@ -39,6 +39,9 @@ class Policy(Protocol):
     def log_prob(self, theta: Tensor, observation: Tensor, action: Tensor) -> Tensor:
         """log pi(action|observation; theta), shape (batch,); differentiable in theta."""
 
+    def state_features(self, theta: Tensor, observation: Tensor) -> Tensor:
+        """phi(s), shape (batch, f): what a baseline of the reward-to-go is linear in (``oracles/baseline.py``)."""
+
 
 class LogLinear(Policy, Protocol):
     """A softmax policy on finitely many states whose logits are linear in theta: what the exact oracle solves."""
@@ -100,6 +103,10 @@ class TabularSoftmax:
         """theta[s, a] - logsumexp(theta[s])."""
         return _log_softmax_of(theta.reshape(self.states, self.actions)[observation.long()], action)
 
+    def state_features(self, theta: Tensor, observation: Tensor) -> Tensor:
+        """One-hot in the state."""
+        return _one_hot(theta, observation, self.states)
+
 
 @dataclass(frozen=True)
 class LinearSoftmax:
@@ -136,6 +143,16 @@ class LinearSoftmax:
         """phi(s, a) . theta - logsumexp(phi(s, .) . theta)."""
         return _log_softmax_of(theta.new_tensor(self.features)[observation.long()] @ theta, action)
 
+    def state_features(self, theta: Tensor, observation: Tensor) -> Tensor:
+        """One-hot in the state."""
+        return _one_hot(theta, observation, len(self.features))
+
+
+def _one_hot(theta: Tensor, state: Tensor, states: int) -> Tensor:
+    import torch
+
+    return torch.nn.functional.one_hot(state.long(), states).to(theta.dtype)
+
 
 def _layers(theta: Tensor, sizes: tuple[int, ...]) -> list[tuple[Tensor, Tensor]]:
     """theta as [(W1, b1), (W2, b2), ...]; W is (inputs, outputs), row-major."""
@@ -149,13 +166,17 @@ def _layers(theta: Tensor, sizes: tuple[int, ...]) -> list[tuple[Tensor, Tensor]
 
 
 def _mlp(theta: Tensor, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    W, b = _layers(theta, sizes)[-1]
+    return _last_hidden(theta, x, sizes) @ W + b
+
+
+def _last_hidden(theta: Tensor, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     import torch
 
-    *hidden, (W, b) = _layers(theta, sizes)
     x = x.to(theta.dtype)
-    for W_l, b_l in hidden:
-        x = torch.tanh(x @ W_l + b_l)
-    return x @ W + b
+    for W, b in _layers(theta, sizes)[:-1]:
+        x = torch.tanh(x @ W + b)
+    return x
 
 
 def _mlp_init(rng: np.random.Generator, sizes: tuple[int, ...]) -> Vector:
@@ -205,6 +226,10 @@ class MLPSoftmax:
         """log softmax(network(x))_a."""
         return _log_softmax_of(_mlp(theta, observation, self.sizes), action)
 
+    def state_features(self, theta: Tensor, observation: Tensor) -> Tensor:
+        """The last hidden layer."""
+        return _last_hidden(theta, observation, self.sizes)
+
 
 @dataclass(frozen=True)
 class MLPGaussian:
@@ -244,6 +269,10 @@ class MLPGaussian:
         standardized = (action.to(theta.dtype) - mean) / log_std.exp()
         density: Tensor = -0.5 * standardized**2 - log_std - 0.5 * math.log(2 * math.pi)
         return density.sum(-1)
+
+    def state_features(self, theta: Tensor, observation: Tensor) -> Tensor:
+        """The last hidden layer."""
+        return _last_hidden(theta[: _mlp_dim(self.sizes)], observation, self.sizes)
 
     def _split(self, theta: Tensor, observation: Tensor) -> tuple[Tensor, Tensor]:
         network = _mlp_dim(self.sizes)

@@ -27,6 +27,7 @@ class Purpose(IntEnum):
     ADAPT = 5  # evaluation: the batch of the adaptation step (step = m_adapt)
     EVALUATE = 6  # evaluation: the rollouts (step = m_adapt)
     SEARCH = 7  # a sweep: points drawn from samplers
+    DIAGNOSE = 8  # diagnostics: directions drawn again and again at one theta (step = 3 x replicate + batch)
 
 
 @dataclass(frozen=True, slots=True)

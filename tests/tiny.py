@@ -19,13 +19,17 @@ from raypfrl.populations import MDP, POPULATIONS, Family, Population
 from raypfrl.populations.gridworld import GridworldEnv, GridworldTask
 
 SMALL: Mapping[str, Any] = {
-    "rounds": 3, "tau": 2, "m_in": 3, "m_h": 4, "m_out": 2, "m_eval": 8, "evaluate": 1,
+    "n": 2, "rounds": 2, "tau": 2, "m_in": 63, "m_h": 64, "m_out": 62, "m_eval": 8, "evaluate": 1,
 }  # fmt: skip
 
 
 def small(population: str = "gridworld", method: str = "exact", **settings: Any) -> RunConfig:
-    """A run of a second or less; every batch has another size, so that no two can be confused unseen."""
-    smallest: dict[str, Any] = {"hidden": (4,), "horizon": 4, "m_adapt": (0, 5)} if population == "navigation" else {}
+    """A run of a second or less. Every batch has another size, so that no two can be confused unseen, and is large
+    enough that the goal is met."""
+    smallest: Mapping[str, Any] = {
+        "gridworld": {"horizon": 5},
+        "navigation": {"hidden": (4,), "horizon": 6, "m_adapt": (0, 5)},
+    }.get(population, {})
     return RunConfig(**{"population": population, "method": method, **SMALL, **smallest, **settings})
 
 
@@ -33,7 +37,7 @@ def small(population: str = "gridworld", method: str = "exact", **settings: Any)
 
 
 def random_mdp(seed: int, states: int = 3, actions: int = 2) -> MDP:
-    """Dense P, rewards of both signs that depend on the action, a start distribution without zeros, state 0 the goal."""
+    """Dense P, rewards of both signs that depend on the action, a start without zeros; state 0 is the goal."""
     rng = np.random.default_rng(seed)
     return MDP(
         P=rng.dirichlet(np.ones(states), (states, actions)),
@@ -214,11 +218,10 @@ def _faulty(fault: str) -> Callable[..., Population]:
     return build
 
 
-def register() -> None:
-    """Make the environments and the populations ``faulty_raises`` and ``faulty_nan`` (agent 2 breaks) known here."""
-    for name, env in (("Countdown", CountdownEnv), ("Reach", ReachEnv), ("FaultyGridworld", FaultyGridworldEnv)):
-        if f"tiny/{name}-v0" not in gymnasium.registry:
-            gymnasium.register(id=f"tiny/{name}-v0", entry_point=env)
-    for fault in ("raises", "nan"):
-        paper = {**POPULATIONS["gridworld"].paper, "n": 4, "oracle": "autodiff"}
-        POPULATIONS.setdefault(f"faulty_{fault}", Family(_faulty(fault), paper))  # type: ignore[attr-defined]
+FAULTY: Mapping[str, Family] = {
+    f"faulty_{fault}": Family(_faulty(fault), {**POPULATIONS["gridworld"].paper, "n": 4, "oracle": "autodiff"})
+    for fault in ("raises", "nan")
+}  # agent 2 breaks; to be put into POPULATIONS for the time of a test
+
+for _name, _env in (("Countdown", CountdownEnv), ("Reach", ReachEnv), ("FaultyGridworld", FaultyGridworldEnv)):
+    gymnasium.register(id=f"tiny/{_name}-v0", entry_point=_env)

@@ -10,6 +10,7 @@ SWEEP = Sweep(
     },
     grids=[{"alpha": [0.0, 0.25, 0.5, 1.0, 2.0, 3.0], "method": ["exact", "first_order", "fedavg_pg"]}],
     seeds=10,
+    against="alpha",
 )  # fmt: skip
 
 if __name__ == "__main__":

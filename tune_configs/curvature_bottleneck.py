@@ -13,6 +13,7 @@ SWEEP = Sweep(
         {"method": "fedavg_pg", "m_h": 10},
     ],
     seeds=10,
+    against="m_h",
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ SWEEP = Sweep(
         },
     ],
     seeds=10,
+    against="method",
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ SWEEP = Sweep(
         *({"tau": tau, "rounds": STEPS // tau, "beta": 0.3} for tau in (1, 2, 10, 20)),
     ],
     seeds=10,
+    against="tau",
 )
 
 if __name__ == "__main__":

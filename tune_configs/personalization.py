@@ -10,6 +10,7 @@ SWEEP = Sweep(
     },
     grids=[{"method": ["exact", "first_order", "fedavg_pg"]}],
     seeds=10,
+    against="method",
 )  # fmt: skip
 
 if __name__ == "__main__":

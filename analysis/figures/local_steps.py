@@ -1,4 +1,4 @@
-"""Local steps: tau against beta. What more local work, and larger steps, are worth at equal rounds."""
+"""Local steps: what more local work a round is worth, at a fixed beta and at a fixed beta tau."""
 
 from __future__ import annotations
 
@@ -8,34 +8,61 @@ from matplotlib.figure import Figure
 from analysis.figures import style
 from analysis.frames import scores, select
 
+METHODS = ("exact", "first_order", "fedavg_pg")
+Series = dict[str, dict[float, pd.Series]]  # label -> tau -> scores
+
 
 @style.styled
 def draw(frame: pd.DataFrame) -> Figure:
-    """Final return after adaptation against beta, one line for each tau, one panel a population.
+    """Final F against tau: one panel a population and method, one line for each way to choose beta.
 
     frame: the sweep's evaluations on the training agents, after the adaptation step.
     """
-    populations = sorted(frame["population"].unique())
-    figure, axes = style.panels(len(populations), 3.7 * len(populations), 3.6, squeeze=False)
+    after = select(frame, phase="after", split="train")
+    pairs = [
+        (population, method)
+        for population in sorted(after["population"].unique())
+        for method in METHODS
+        if len(after[(after["population"] == population) & (after["method"] == method)])
+    ]
+    figure, axes = style.panels(
+        len(pairs), 3.7 * len(pairs), 3.7, squeeze=False, sharey=after["population"].nunique() == 1
+    )
     curves = []
-    for panel, population in zip(axes[0], populations, strict=True):
-        rows = select(frame, population=population, phase="after", split="train")
-        for tau, (colour, dash, marker) in zip(sorted(rows["tau"].unique()), style.SERIES, strict=False):
-            betas = sorted(select(rows, tau=tau)["beta"].unique())
-            curves.append({beta: scores(rows, tau=tau, beta=beta) for beta in betas})
-            style.curve(panel, curves[-1], style.Look(f"$\\tau$ = {tau:g}", colour, dash, marker), points=True)
-        ticks = sorted(rows["beta"].unique())
+    for panel, (population, method) in zip(axes[0], pairs, strict=True):
+        rows = select(after, population=population, method=method)
+        for (label, along), (colour, dash, marker) in zip(lines(rows).items(), style.SERIES, strict=False):
+            style.curve(panel, along, style.Look(label, colour, dash, marker), points=True)
+            curves.append(along)
+        rounds = rows.groupby("tau")["round"].max()
         panel.set_xscale("log")
-        panel.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        panel.set_xticks(list(rounds.index), [f"{tau:g}\n{k:g}" for tau, k in rounds.items()])
         panel.minorticks_off()
-        panel.set(xlabel="local step size $\\beta$ (log scale)", title=f"{population}, {rows['round'].max()} rounds")
-        panel.set_ylim(bottom=0)
+        panel.set(xlabel="local steps $\\tau$, and rounds $K$", title=f"{population}, {style.look(method).label}")
     axes[0][0].set_ylabel("return after adaptation")
     entries = {
         label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries))
-    method = ", ".join(style.look(m).label for m in sorted(frame["method"].unique()))
     bars = style.seeds_and_band(curves).replace("the band is", "the bars are")
-    style.caption(figure, f"Method: {method}. A round costs the same communication at every $\\tau$. {bars}")
+    equal = after.groupby("trial")["round"].max() * after.groupby("trial")["tau"].first()
+    budget = f"All train for $K\\tau$ = {equal.iloc[0]:g} local steps. " if equal.nunique() == 1 else ""
+    style.caption(figure, f"{budget}{bars}")
     return figure
+
+
+def lines(rows: pd.DataFrame) -> Series:
+    """A line for each beta, and for each beta tau that is not covered by those, with two or more tau."""
+    points = sorted({(tau, beta) for tau, beta in zip(rows["tau"], rows["beta"], strict=True)})
+    found: Series = {}
+    covered = set()
+    for beta in sorted({b for _, b in points}):
+        along = {t: scores(rows, tau=t, beta=b) for t, b in points if b == beta}
+        if len(along) > 1:
+            found[f"$\\beta$ = {beta:g}"] = along
+            covered |= {(t, beta) for t in along}
+    for product in sorted({round(t * b, 9) for t, b in points}):
+        chosen = [(t, b) for t, b in points if round(t * b, 9) == product]
+        if len(chosen) > 1 and not set(chosen) <= covered:
+            found[f"$\\beta\\tau$ = {product:g}"] = {t: scores(rows, tau=t, beta=b) for t, b in chosen}
+    return found

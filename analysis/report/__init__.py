@@ -9,19 +9,20 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from analysis.frames import ResultsError, Sweep, label, load, settings, varying
+from analysis.frames import ResultsError, Sweep, label, load, settings, telling
 from analysis.statistics import dip_test, iqm_interval, mixture, quantile_interval
 
 HERE = Path(__file__).parent
 ALWAYS = ("alpha", "beta", "tau", "m_in", "m_h")  # axes of the parallel coordinates, also where they do not vary
 MEASURES = ("return", "success", "final_distance")
-LEAST_FOR_SHAPE = 10  # seeds from which on the dip test and the mixture are worth a column
+LEAST_FOR_SHAPE = 20  # seeds from which on the dip test and the mixture say more than noise
 
 
 def write(directory: Path, out: Path) -> Path:
@@ -36,14 +37,14 @@ def write(directory: Path, out: Path) -> Path:
     sweep = load(directory, partial=True)
     parts = {
         "TITLE": html.escape(sweep.name),
+        "HEADING": html.escape(sweep.name).replace("_", "_<wbr>"),
         "CSS": (HERE / "page.css").read_text(encoding="utf-8"),
         "JS": (HERE / "page.js").read_text(encoding="utf-8"),
         "PLOTLY": get_plotlyjs(),
         "DATA": json.dumps(content(sweep), allow_nan=False, separators=(",", ":")).replace("</", "<\\/"),
     }
-    page = (HERE / "page.html").read_text(encoding="utf-8")
-    for name, text in parts.items():
-        page = page.replace(f"@@{name}@@", text, 1)
+    template = (HERE / "page.html").read_text(encoding="utf-8")
+    page = re.sub("@@([A-Z]+)@@", lambda place: parts[place[1]], template)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page, encoding="utf-8")
     return out
@@ -51,7 +52,7 @@ def write(directory: Path, out: Path) -> Path:
 
 def content(sweep: Sweep) -> dict[str, Any]:
     """Everything that the page shows, JSON-ready."""
-    differing = varying(sweep.trials)
+    differing = telling(sweep.trials)
     numbers = [c for c in settings(sweep.trials) if pd.api.types.is_numeric_dtype(sweep.trials[c])]
     trials = [
         {name: _plain(value) for name, value in row.items()} | {"label": label(row, differing)}
@@ -63,7 +64,11 @@ def content(sweep: Sweep) -> dict[str, Any]:
         "run": _run(sweep),
         "gaps": list(sweep.gaps),
         "planned": len(sweep.about["trials"]),
-        "fixed": {c: _plain(sweep.trials[c].iloc[0]) for c in settings(sweep.trials) if c not in differing},
+        "fixed": {
+            c: _plain(sweep.trials[c].iloc[0])
+            for c in settings(sweep.trials)
+            if sweep.trials[c].nunique(dropna=False) == 1
+        },
         "varying": differing,
         "axes": [c for c in dict.fromkeys((*(d for d in differing if d in numbers), *ALWAYS)) if c in numbers],
         "trials": trials,
@@ -80,9 +85,9 @@ def _run(sweep: Sweep) -> dict[str, str]:
     for name, value in sweep.about.items():
         if name in ("sweep", "trials", "swept") or value is None:
             continue
-        entries = value if isinstance(value, dict) else {"": value}
-        text = ", ".join(f"{key} {_brief(entry)}".strip() for key, entry in entries.items() if entry is not None)
-        shown[name.replace("_", " ")] = text
+        entries = value if isinstance(value, list) else [value]
+        name = "seconds of each start" if name == "starts" else name.replace("_", " ")
+        shown[name] = "; ".join(_brief(entry) for entry in entries)
     return shown
 
 
@@ -112,7 +117,8 @@ def _statistics(trials: pd.DataFrame, differing: list[str]) -> Iterable[dict[str
             iqm = iqm_interval(scores)
             row |= {"IQM": _brief(iqm.estimate), "IQM interval": f"{_brief(iqm.low)} to {_brief(iqm.high)}"}
         if len(scores) >= LEAST_FOR_SHAPE and scores.nunique() > 3:
-            row |= {"dip p": f"{dip_test(scores).p:.3f}", "components (BIC)": mixture(scores).components}
+            p = dip_test(scores).p
+            row |= {"dip p": f"{p:.3f}" if p >= 0.001 else "< 0.001", "components (BIC)": mixture(scores).components}
         yield row
 
 
@@ -135,5 +141,5 @@ def _plain(value: Any) -> Any:
 
 def _brief(value: Any) -> str:
     if isinstance(value, Mapping):
-        return " ".join(f"{k} {_brief(v)}" for k, v in value.items())
+        return ", ".join(f"{k} {_brief(v)}" for k, v in value.items() if v is not None)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -34,7 +34,10 @@ function colourOf(value) {
   const share = place / (all.length - 1); // many values: from blue to vermillion through grey
   return `hsl(${Math.round(205 - 180 * share)}, ${Math.round(75 - 60 * Math.sin(Math.PI * share))}%, 42%)`;
 }
-const dashOf = (value) => DASHES[values($("colour").value).indexOf(value) % DASHES.length];
+function dashOf(trial) { // by another setting than the colour's where there is one
+  const name = filters.find((other) => other !== $("colour").value && values(other).length > 1) ?? $("colour").value;
+  return DASHES[values(name).indexOf(trial[name]) % DASHES.length];
+}
 
 // ---- the side: filters ----
 function drawFilters() {
@@ -71,8 +74,9 @@ const LAYOUT = {
   margin: { l: 58, r: 16, t: 12, b: 46 }, hovermode: "closest", showlegend: true, paper_bgcolor: "white", plot_bgcolor: "white",
   font: { family: "system-ui, 'Segoe UI', Roboto, Arial, 'DejaVu Sans', sans-serif", size: 12.5, color: "#1d2733" },
   legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, uirevision: "keep",
+  modebar: { orientation: "v" },
 };
-const AXIS = { gridcolor: "#e8ecf0", zeroline: false, linecolor: "#9aa5b1", ticks: "outside", tickcolor: "#9aa5b1" };
+const AXIS = { automargin: true, gridcolor: "#e8ecf0", zeroline: false, linecolor: "#9aa5b1", ticks: "outside", tickcolor: "#9aa5b1" };
 const CONFIG = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
 const size = (m_adapt) => (m_adapt === "exact" ? Infinity : Number(m_adapt));
 
@@ -101,7 +105,7 @@ function medianTraces(group, name) {
   const sorted = xs.map((x) => at.get(x).filter((y) => typeof y === "number").sort((a, b) => a - b));
   const colour = colourOf(group[0].trial[$("colour").value]);
   const rank = (which) => sorted.map((s) => s[(D.ranks[s.length] ?? [0, s.length - 1])[which]]);
-  const line = { color: colour, width: 2.6, dash: dashOf(group[0].trial[$("colour").value]) };
+  const line = { color: colour, width: 2.6, dash: dashOf(group[0].trial) };
   const band = { x: [...xs, ...xs.toReversed()], y: [...rank(1), ...rank(0).toReversed()], fill: "toself", fillcolor: colour,
     opacity: 0.16, line: { width: 0 }, mode: "lines", hoverinfo: "skip", showlegend: false };
   return [band, { x: xs, y: sorted.map(median), name, mode: xs.length > 24 ? "lines" : "lines+markers", line,
@@ -132,7 +136,11 @@ function drawOutcomes(trials) {
   const places = values(by);
   const groups = values(colour);
   const finished = trials.filter((trial) => trial.status === "finished");
-  const offset = (trial) => (groups.length > 1 && by !== colour ? (groups.indexOf(trial[colour]) / (groups.length - 1) - 0.5) * 0.6 : 0);
+  const beside = new Map([...Map.groupBy(finished, (t) => t[by])].map(([place, part]) => [place, groups.filter((g) => part.some((t) => t[colour] === g))]));
+  const offset = (trial) => { // the colours that are at a place stand side by side in it
+    const here = beside.get(trial[by]);
+    return here.length > 1 ? (here.indexOf(trial[colour]) / (here.length - 1) - 0.5) * 0.6 : 0;
+  };
   const jitter = (i) => (((i * 0.618034 + 0.5) % 1) - 0.5) * (by === colour ? 0.3 : 0.5 / Math.max(groups.length, 2));
   const traces = [];
   for (const [value, group] of Map.groupBy(finished, (trial) => trial[colour])) {
@@ -162,8 +170,8 @@ function drawParallel(trials) {
   });
   const colour = finished.map((t) => t[RETURN]);
   Plotly.react("parallel", [{ type: "parcoords", dimensions, labelfont: { size: 13 }, tickfont: { size: 12 },
-    line: { color: colour, colorscale: "Viridis", showscale: true, colorbar: { title: { text: "return" }, thickness: 12 } } }],
-  { ...LAYOUT, margin: { l: 60, r: 20, t: 46, b: 20 } }, CONFIG);
+    line: { color: colour, colorscale: "Viridis", showscale: true, colorbar: { title: { text: "return" }, thickness: 12, x: 1.06 } } }],
+  { ...LAYOUT, margin: { l: 96, r: 90, t: 46, b: 20 } }, CONFIG);
 }
 
 function brush() {
@@ -182,8 +190,9 @@ function brush() {
 // ---- tables ----
 function drawTable(id, columns, rows, mark = () => "") {
   const { column, up } = sorting[id] ?? {};
-  const ordered = column === undefined ? rows : rows.toSorted((a, b) => (up ? 1 : -1) * String(a[column] ?? "").localeCompare(String(b[column] ?? ""), undefined, { numeric: true }));
   const numeric = new Set(columns.filter((name) => rows.every((row) => row[name] === undefined || row[name] === "" || !Number.isNaN(Number(row[name])))));
+  const compare = numeric.has(column) ? (a, b) => Number(a) - Number(b) : (a, b) => String(a).localeCompare(String(b));
+  const ordered = column === undefined ? rows : rows.toSorted((a, b) => (up ? 1 : -1) * compare(a[column] ?? "", b[column] ?? ""));
   const heads = columns.map((name) => {
     const head = element("th", { textContent: name + (name === column ? (up ? " ▴" : " ▾") : ""), className: numeric.has(name) ? "number" : "" });
     head.onclick = () => {
@@ -239,14 +248,15 @@ function start() {
   const xs = [["round"], ["trajectories", "trajectories per agent"], ["m_adapt"]].filter(([name]) => name !== "m_adapt" || named);
   options("measure", D.measures.map((name) => [name, name.replace("_", " ")]));
   options("x", named && single ? xs.toReversed() : xs);
-  options("split", unique(D.curves.map((curve) => curve.split)).reverse());
+  options("split", unique(D.curves.map((curve) => curve.split)).reverse().map((split) => [split, split.replace("_", " ")]));
   options("adapt", [["largest", "largest (after adaptation)"], ...adapts.map((m) => [m, m === "0" ? "0 (before adaptation)" : m])]);
   const many = filters.filter((name) => values(name).length > 1);
   options("colour", (many.length ? many : ["method"]).map((name) => [name]), () => {
     drawFilters();
     draw();
   });
-  options("by", (many.length ? many.toReversed() : ["method"]).map((name) => [name]));
+  $("colour").value = many.findLast((name) => values(name).length <= PALETTE.length) ?? many[0] ?? "method";
+  options("by", (many.length ? many : ["method"]).map((name) => [name]));
   $("medians").onchange = () => draw();
   $("reset").onclick = () => {
     for (const name of filters) chosen[name] = new Set(values(name));

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import ray
 from ray.actor import ActorHandle
+from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, RayError, RayTaskError
 
 from raypfrl.config import RunConfig
 from raypfrl.federation.agent import Evaluation, Update
 from raypfrl.federation.server import Array
 from raypfrl.federation.train import InProcess
+from raypfrl.oracles import AgentError
 
-T = TypeVar("T")
+TRIES = 3  # how often a call is made whose actor dies or does not answer in time
+START_SECONDS = 120.0  # how long an actor may take to start, or to compile in its first call: far above what it needs
+
+
+class NoRoom(AgentError):
+    """A lost actor's replacement finds no place, as after the loss of a node: the trial has to be placed anew."""
 
 
 class AgentHost:
@@ -50,29 +57,87 @@ class AgentHost:
         return self._agents
 
 
-# A killed actor is started again and its call repeated, which gives the same bytes; a bounded number of times.
-AgentActor: Any = ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=3)(AgentHost)
+# Ray itself repeats nothing: ``OnActors`` does, with a bound in number and in time, and says so.
+AgentActor: Any = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(AgentHost)
 
 
 class OnActors:
     """The agents of a run spread evenly over actors, neighbours together. Answers come in agent order, whichever
-    actor is first."""
+    actor is first.
 
-    def __init__(self, config: RunConfig, actors: Sequence[ActorHandle[Any]]) -> None:
-        self._config, self._actors = config, actors
+    An actor that dies, or that has not answered after ``round_timeout`` seconds, is replaced in ``actors`` by what
+    ``start`` gives, and its call is made again with the same arguments, which gives the same bytes. ``say`` gets a
+    line about it. Raises AgentError after ``TRIES`` calls, NoRoom where a replacement cannot be placed.
+    """
 
-    def local_updates(self, numbers: Sequence[int], theta: Array, round: int) -> list[Update]:
-        """Every named agent's ``Agent.local_update``."""
-        return self._spread(lambda actor: actor.local_updates, numbers, theta, round)
+    def __init__(
+        self,
+        config: RunConfig,
+        actors: list[ActorHandle[Any]],
+        start: Callable[[], ActorHandle[Any]] = AgentActor.remote,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._config, self._actors, self._start, self._say = config, actors, start, say
+        self._answered = set[tuple[int, str]]()  # (place, verb): what an actor has not done yet it may have to compile
+
+    def local_updates(self, numbers: Sequence[int], theta: Array, round: int) -> Sequence[Update | None]:
+        """Every named agent's ``Agent.local_update``. With ``min_agents`` of them or more, None stands for those whose
+        actor died or was late."""
+        return self._spread("local_updates", numbers, theta, round, self._config.min_agents or len(numbers))
 
     def evaluations(self, numbers: Sequence[int], theta: Array, round: int) -> list[Evaluation]:
         """Every named agent's ``Agent.evaluate``."""
-        return self._spread(lambda actor: actor.evaluations, numbers, theta, round)
+        return self._spread("evaluations", numbers, theta, round, len(numbers))
 
-    def _spread(self, verb: Callable[[Any], Any], numbers: Sequence[int], theta: Array, round: int) -> list[Any]:
-        calls = []
-        for actor, part in zip(self._actors, np.array_split(np.arange(len(numbers)), len(self._actors)), strict=True):
-            if len(part):
-                hosted = [numbers[i] for i in part]
-                calls.append(verb(actor).remote(self._config, hosted, theta if theta.ndim == 1 else theta[part], round))
-        return [answer for answers in ray.get(calls) for answer in answers]
+    def _spread(self, verb: str, numbers: Sequence[int], theta: Array, round: int, needed: int) -> list[Any]:
+        parts = [part for part in np.array_split(np.arange(len(numbers)), len(self._actors)) if len(part)]
+        answers: dict[int, list[Any]] = {}
+        for _ in range(TRIES):
+            calls: dict[int, Any] = {}
+            for place, part in enumerate(parts):
+                if place not in answers:
+                    hosted = [numbers[i] for i in part]
+                    sent = theta if theta.ndim == 1 else theta[part]
+                    calls[place] = getattr(self._actors[place], verb).remote(self._config, hosted, sent, round)
+            lost = self._collect(verb, calls, answers)
+            enough = sum(len(answer) for answer in answers.values()) >= needed
+            for place, why in lost.items():
+                where = f"agents {', '.join(str(numbers[i]) for i in parts[place])}, round {round}"
+                self._say(f"{where}: {why}; actor {place} replaced, " + ("left out" if enough else "called again"))
+                self._replace(place)
+            if enough:
+                return [a for place, part in enumerate(parts) for a in answers.get(place, [None] * len(part))]
+        raise AgentError(f"{where}: {why}, {TRIES} times out of {TRIES}")
+
+    def _collect(self, verb: str, calls: dict[int, Any], answers: dict[int, list[Any]]) -> dict[int, str]:
+        """Wait for the calls; fill in their answers; what was lost, and why. An agent's own error is raised, the first
+        in agent order."""
+        first = any((place, verb) not in self._answered for place in calls)
+        patience = self._config.round_timeout + START_SECONDS * first
+        ray.wait(list(calls.values()), num_returns=len(calls), timeout=patience)
+        lost = {}
+        for place, call in calls.items():
+            try:
+                answers[place] = ray.get(call, timeout=0)
+                self._answered.add((place, verb))
+            except RayTaskError as error:
+                raise error.cause from None
+            except (RayActorError, OutOfMemoryError, GetTimeoutError) as error:
+                lost[place] = self._reason(error)
+        return lost
+
+    def _reason(self, error: RayError) -> str:
+        if isinstance(error, GetTimeoutError):
+            return f"no answer within round_timeout = {self._config.round_timeout:g} s"
+        if isinstance(error, OutOfMemoryError) or "running low on memory" in str(error):
+            return "their process was killed because memory ran out"
+        return "their node died" if "node" in str(error) and "died" in str(error) else "their process died"
+
+    def _replace(self, place: int) -> None:
+        ray.kill(self._actors[place])
+        self._actors[place] = self._start()
+        self._answered = {(other, verb) for other, verb in self._answered if other != place}
+        try:
+            ray.get(self._actors[place].about.remote(), timeout=START_SECONDS)
+        except (GetTimeoutError, RayActorError) as error:
+            raise NoRoom(f"the replacement of actor {place} did not start within {START_SECONDS:g} s") from error

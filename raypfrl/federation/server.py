@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from raypfrl.config import RunConfig
+from raypfrl.diagnostics import Notes
 from raypfrl.federation.agent import Evaluation, Update
 from raypfrl.methods import METHODS
+from raypfrl.oracles import Diverged
 from raypfrl.streams import SERVER, Purpose, Stream
 
 Array = NDArray[np.float64]
@@ -23,8 +25,8 @@ class Agents(Protocol):
     theta: one vector (d,) for all, or one row (len(numbers), d) for each.
     """
 
-    def local_updates(self, numbers: Sequence[int], theta: Array, round: int) -> list[Update]:
-        """Every named agent's ``Agent.local_update``."""
+    def local_updates(self, numbers: Sequence[int], theta: Array, round: int) -> Sequence[Update | None]:
+        """Every named agent's ``Agent.local_update``; None for one that is left out of this round (min_agents)."""
 
     def evaluations(self, numbers: Sequence[int], theta: Array, round: int) -> list[Evaluation]:
         """Every named agent's ``Agent.evaluate``."""
@@ -48,6 +50,8 @@ class Server:
         self.config, self.agents = config, agents
         self.method = METHODS[config.method]
         self.round, self.spent, self.drift = 0, Spent(), 0.0
+        self.missed: list[tuple[int, int]] = []  # (round, agent) that was left out, since the last evaluation
+        self.notes: list[Notes] = []  # with diagnostics, since the last evaluation
         self.theta = self.method.initial(config.build_population(), config.seed, config.agents())
 
     def run_round(self) -> None:
@@ -57,14 +61,22 @@ class Server:
         """
         rows = self.cohort()
         numbers = [self.config.agents()[row] for row in rows]
-        updates = self.agents.local_updates(numbers, self.rows_of(rows), self.round)
+        answers = self.agents.local_updates(numbers, self.rows_of(rows), self.round)
+        self.missed += [(self.round, i) for i, answer in zip(numbers, answers, strict=True) if answer is None]
+        rows = [row for row, answer in zip(rows, answers, strict=True) if answer is not None]
+        updates = [answer for answer in answers if answer is not None]
         results = np.stack([update.theta for update in updates])
+        for row, result in zip(rows, results, strict=True):
+            if not np.isfinite(result).all():
+                agent = self.config.agents()[row]
+                raise Diverged(f"agent {agent}, round {self.round}: its theta is not finite; lower beta or alpha")
         self.theta = self.method.combine(self.theta, rows, results)
         self.drift = float(np.sqrt(((results - results.mean(axis=0)) ** 2).sum(axis=1).mean()))
         self.spent.trajectories += sum(update.trajectories for update in updates)
         self.spent.env_steps += sum(update.env_steps for update in updates)
         self.spent.kernel_seconds += sum(update.seconds for update in updates)
         self.spent.floats_sent += self.method.floats_a_round * results.size
+        self.notes += [update.notes for update in updates if update.notes]
         self.round += 1
 
     def cohort(self) -> list[int]:

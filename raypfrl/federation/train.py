@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from raypfrl.config import RunConfig
+from raypfrl.diagnostics import summary
 from raypfrl.evaluation import mean_outcome
 from raypfrl.federation.agent import Agent, Evaluation, Update, build_agent
 from raypfrl.federation.server import Agents, Array, Server
@@ -90,7 +91,8 @@ class Training:
                 return
 
     def _evaluate(self) -> Metrics:
-        metrics: Metrics = {"evaluations": []}
+        metrics: Metrics = {"evaluations": [], "missed": " ".join(f"{k}:{i}" for k, i in self.server.missed)}
+        self.server.missed.clear()
         for split, numbers in self._splits().items():
             answers = self.server.agents.evaluations(numbers, self.server.theta, self.server.round)
             self.server.spent.evaluation_seconds += sum(answer.seconds for answer in answers)
@@ -107,6 +109,10 @@ class Training:
                         f"{prefix}{when}/success": outcomes[m].success,
                         f"{prefix}{when}/final_distance": outcomes[m].final_distance,
                     }
+            if self.config.diagnostics and split == self.config.participants:
+                after = [answer.outcomes[self.config.m_adapt.index(largest)].return_ for answer in answers]
+                metrics |= summary(self.server.notes, [answer.diagnosis for answer in answers], after)
+                self.server.notes.clear()
             metrics["evaluations"] += [
                 {
                     "split": split,

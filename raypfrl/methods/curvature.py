@@ -27,10 +27,17 @@ def causal_baseline(oracle: Oracle, theta: Vector, v: Vector, m_in: int, m_h: in
     return oracle.hessian_vector_product(theta, v, m_h, step.hessian, curvature="causal", baseline=b)
 
 
+def causal_value(oracle: Oracle, theta: Vector, v: Vector, m_in: int, m_h: int, step: LocalStep) -> Vector:
+    """u_c with a baseline that knows the state, fitted to D_in: what the decisions so far led one to expect."""
+    b_w = oracle.value_baseline(theta, m_in, step.inner)
+    return oracle.hessian_vector_product(theta, v, m_h, step.hessian, curvature="causal", baseline=b_w)
+
+
 ESTIMATORS: Mapping[str, Callable[[Oracle, Vector, Vector, int, int, LocalStep], Vector]] = {
     "paper": paper,
     "causal": causal,
     "causal_baseline": causal_baseline,
+    "causal_value": causal_value,
 }
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.func import grad, jvp
 
+from raypfrl.oracles.baseline import fit
 from raypfrl.oracles.oracle import Meter, Outcome
 from raypfrl.policies import Policy, Vector
 from raypfrl.populations.population import Task
@@ -81,10 +82,14 @@ class AutodiffOracle:
     def mean_rewards(self, theta: Vector, m: int, stream: Stream) -> Vector:
         """The batch mean of gamma^t r_t, t = 0..H, shape (H+1,). Not charged: the batch was paid for when the same
         stream gave a gradient."""
-        trajectories, env_steps = self.meter.trajectories, self.meter.env_steps
-        batch = self.sample(theta, m, stream)
-        self.meter.trajectories, self.meter.env_steps = trajectories, env_steps
+        batch = self._sampled_before(theta, m, stream)
         return np.asarray((batch.rewards * self._discounts).mean(0).numpy())
+
+    def value_baseline(self, theta: Vector, m: int, stream: Stream) -> Vector:
+        """A baseline (b_t, w), shape (H+1+f,), fitted to the batch. Not charged, as in ``mean_rewards``."""
+        batch = self._sampled_before(theta, m, stream)
+        phi = self._state_features(batch, torch.tensor(theta))
+        return fit((batch.rewards * self._discounts).numpy(), phi.numpy(), self._discounts.numpy())
 
     def policy_gradient_on(self, batch: Trajectories, theta: Vector) -> Vector:
         """(2) on given trajectories."""
@@ -116,20 +121,24 @@ class AutodiffOracle:
     def causal_hessian_vector_product_on(
         self, batch: Trajectories, theta: Vector, v: Vector, baseline: Vector | None
     ) -> Vector:
-        """u_c v = sum_h psi_h W^h + sum_h Rb^h Psi_h v on given trajectories (docs/theory.md), with
-        W^h = sum_{t>=h} (gamma^t r_t - b_t) (z_{0:t} . v) and Rb^h = sum_{t>=h} (gamma^t r_t - b_t)."""
-        centred = batch.rewards * self._discounts - torch.tensor(0.0 if baseline is None else baseline)
-        Rb = _suffix_sum(centred)
+        """u_c v = sum_h psi_h W^h + sum_h A^h Psi_h v on given trajectories (docs/theory.md), with A^h = R^h less its
+        baseline and W^h = A^h (z_{0:h} . v) + sum_{k>h} A^k (psi_k . v)."""
+        A = self._reward_to_go(batch)
+        if baseline is not None:
+            b, w = torch.tensor(baseline).tensor_split([self._horizon + 1])
+            A = A - _suffix_sum(b)
+            if len(w):
+                A = A - self._discounts * (self._state_features(batch, torch.tensor(theta)) @ w)
 
         def product(theta: Tensor, v: Tensor) -> Tensor:
             psi_v = jvp(lambda theta: self._log_prob(batch, theta), (theta,), (v,))[1]
-            W = _suffix_sum(centred * psi_v.cumsum(1))
+            W = A * psi_v.cumsum(1) + _suffix_sum(A * psi_v) - A * psi_v
 
             def weighted(theta: Tensor, weight: Tensor) -> Tensor:
                 return (self._log_prob(batch, theta) * weight).sum(1).mean()
 
             score_term: Tensor = grad(weighted)(theta, W)
-            weighted_hessian: Tensor = jvp(lambda theta: grad(weighted)(theta, Rb), (theta,), (v,))[1]
+            weighted_hessian: Tensor = jvp(lambda theta: grad(weighted)(theta, A), (theta,), (v,))[1]
             return score_term + weighted_hessian
 
         return self._timed(product, theta, v)
@@ -147,6 +156,13 @@ class AutodiffOracle:
         self.meter.trajectories += m
         self.meter.env_steps += int(batch.alive.sum())
         self.meter.seconds += time.perf_counter() - start
+        return batch
+
+    def _sampled_before(self, theta: Vector, m: int, stream: Stream) -> Trajectories:
+        """A batch that was paid for when the same stream gave a gradient."""
+        trajectories, env_steps = self.meter.trajectories, self.meter.env_steps
+        batch = self.sample(theta, m, stream)
+        self.meter.trajectories, self.meter.env_steps = trajectories, env_steps
         return batch
 
     def close(self) -> None:
@@ -200,6 +216,11 @@ class AutodiffOracle:
         """log pi(a_h|s_h; theta), shape (m, H+1); 0 after an episode's end."""
         flat = self._policy.log_prob(theta, batch.observations.flatten(0, 1), batch.actions.flatten(0, 1))
         return flat.reshape(batch.alive.shape) * batch.alive
+
+    def _state_features(self, batch: Trajectories, theta: Tensor) -> Tensor:
+        """phi(s_h), shape (m, H+1, f); 0 after an episode's end."""
+        phi = self._policy.state_features(theta, batch.observations.flatten(0, 1))
+        return phi.reshape(*batch.alive.shape, -1) * batch.alive[..., None]
 
     def _timed(self, function: Any, *vectors: Vector) -> Vector:
         start = time.perf_counter()

@@ -41,3 +41,7 @@ class ClosedFormOracle:
     def mean_rewards(self, theta: Vector, m: int = 0, stream: Stream | None = None) -> Vector:
         """E[r_0], shape (1,)."""
         return np.array([self._form.objective(theta)])
+
+    def value_baseline(self, theta: Vector, m: int = 0, stream: Stream | None = None) -> Vector:
+        """``mean_rewards``: what is exact needs no baseline."""
+        return self.mean_rewards(theta)

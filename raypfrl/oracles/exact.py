@@ -92,6 +92,10 @@ class ExactOracle:
         pi, d, _, _ = self._solve(theta)
         return np.asarray(self._discounts * np.einsum("hs,sa,sa->h", d, pi, self._mdp.r))
 
+    def value_baseline(self, theta: Vector, m: int = 0, stream: Stream | None = None) -> Vector:
+        """``mean_rewards``: what is exact needs no baseline."""
+        return self.mean_rewards(theta)
+
     def _solve(self, theta: Array) -> _Values:
         P, r, mu, _ = self._mdp
         pi = _softmax(self._policy.logits(theta))

@@ -44,6 +44,10 @@ class Guarded:
         """The batch mean of gamma^t r_t, finite; raises AgentError or Diverged."""
         return self._ask("reward", self._oracle.mean_rewards, theta, m, stream)
 
+    def value_baseline(self, theta: Vector, m: int, stream: Stream) -> Vector:
+        """The baseline (b_t, w), finite; raises AgentError or Diverged."""
+        return self._ask("baseline", self._oracle.value_baseline, theta, m, stream)
+
     def returns(self, theta: Vector, m: int, stream: Stream) -> Outcome:
         """(1); raises AgentError or Diverged."""
         outcome: Outcome = self._call(self._oracle.returns, theta, m, stream)

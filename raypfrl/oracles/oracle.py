@@ -52,11 +52,15 @@ class Oracle(Protocol):
         baseline: Vector | None = None,
     ) -> Vector:
         """(3): the mean of u(xi) v = g (z . v) + sum_h R^h Psi_h v; with curvature = "causal" that of u_c(xi) v, with
-        baseline b_t, shape (H+1,) (docs/theory.md). E = hess J(theta) v."""
+        a baseline b_t, shape (H+1,), or b_t and w, shape (H+1+f,) (docs/theory.md). E = hess J(theta) v."""
 
     def mean_rewards(self, theta: Vector, m: int, stream: Stream) -> Vector:
         """The batch mean of gamma^t r_t, t = 0..H, shape (H+1,). The stream names a batch that was already paid for,
         so no trajectory is charged."""
+
+    def value_baseline(self, theta: Vector, m: int, stream: Stream) -> Vector:
+        """A baseline (b_t, w), shape (H+1+f,), for the reward-to-go: sum_{t>=h} b_t + gamma^h w . phi(s_h), fitted to a
+        batch (``oracles/baseline.py``). Not charged, as in ``mean_rewards``."""
 
     def returns(self, theta: Vector, m: int, stream: Stream) -> Outcome:
         """(1): return, success and final distance."""

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from raypfrl.policies import TabularSoftmax
+from raypfrl.policies import Policy, TabularSoftmax
 from raypfrl.populations.population import MDP, Population
 
 SIZE = 5
@@ -155,6 +155,11 @@ _MOVE_ROW = np.array([row for row, _ in MOVES], np.float32)
 _MOVE_COLUMN = np.array([column for _, column in MOVES], np.float32)
 
 
+def fits(policy: Policy) -> bool:
+    """Whether the policy has a row for every cell and takes no more actions than there are moves."""
+    return isinstance(policy, TabularSoftmax) and policy.states == SIZE * SIZE and policy.actions <= len(MOVES)
+
+
 def constants(task: GridworldTask) -> tuple[float, ...]:
     """What tells one task from another: the goal, the first argument of the functions below."""
     return task.goal
@@ -180,7 +185,7 @@ def transition(goal: Any, state: Any, action: Any) -> Any:
 
 
 def measure(goal: Any, state: Any) -> Any:
-    """Of the state a decision is taken in: the reward r(s), whether it is the goal cell, the steps to the goal."""
+    """Of the state a decision is taken in: the reward r(s), success (in the goal cell), the steps to the goal."""
     distance = np.abs(state[0] - goal[0]) + np.abs(state[1] - goal[1])
     success = distance == 0.0
     return np.where(success, 1.0, 0.0), success, distance

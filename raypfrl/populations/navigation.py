@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from raypfrl.policies import MLPSoftmax
+from raypfrl.policies import MLPSoftmax, Policy
 from raypfrl.populations.population import Population
 
 DIRECTIONS = 8  # compass directions at 2 pi k / 8
@@ -130,6 +130,11 @@ _MOVE_X = np.array([STEP * math.cos(angle) for angle in _ANGLES], np.float32)
 _MOVE_Y = np.array([STEP * math.sin(angle) for angle in _ANGLES], np.float32)
 
 
+def fits(policy: Policy) -> bool:
+    """Whether the policy sees two numbers and takes no more actions than there are directions."""
+    return isinstance(policy, MLPSoftmax) and policy.inputs == 2 and policy.actions <= DIRECTIONS
+
+
 def constants(task: NavigationTask) -> tuple[float, ...]:
     """What tells one task from another: the goal, the first argument of the functions below."""
     return task.goal
@@ -152,7 +157,7 @@ def transition(goal: Any, state: Any, action: Any) -> Any:
 
 
 def measure(goal: Any, state: Any) -> Any:
-    """Of the state a decision is taken in: the reward r(s), whether it is in the goal region, the distance to the goal."""
+    """Of the state a decision is taken in: the reward r(s), success (in the goal region), the distance to the goal."""
     x, y = state[0] - goal[0], state[1] - goal[1]
     success = x * x + y * y <= GOAL_RADIUS * GOAL_RADIUS
     return np.where(success, 1.0, 0.0), success, np.sqrt(x * x + y * y)

@@ -6,17 +6,24 @@ import contextlib
 import logging
 import os
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import ray
+from ray._private import ray_constants
 
+from raypfrl.config import SettingsError
 from raypfrl.sweeps.machine import cpus_here
+
+JOIN_SECONDS = 600.0  # how long a sweep on a cluster waits for the CPUs that it was told to use
 
 
 @contextlib.contextmanager
 def connected(cpus: int | None) -> Iterator[int]:
-    """A local Ray, or the cluster that RAY_ADDRESS names; gives the CPUs to use, at most ``cpus``.
+    """The Ray that is already running in this process, the cluster that RAY_ADDRESS names, or a local one; gives the
+    CPUs to use, at most ``cpus``.
 
     SIGTERM (a preempted node, a time limit) is taken like Ctrl-C: work stops in order, and all can be resumed.
     """
@@ -25,11 +32,40 @@ def connected(cpus: int | None) -> Iterator[int]:
     os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
     address = os.environ.get("RAY_ADDRESS", "local")
     local: Any = {"include_dashboard": False, "num_cpus": cpus or cpus_here()} if address == "local" else {}
-    ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **local)
+    own = not ray.is_initialized()
+    if own:
+        with _loopback() if local else contextlib.nullcontext():
+            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **local)
     before = signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     try:
-        there = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+        there = _cpus_there(cpus if own and address != "local" else None)
         yield min(there, cpus) if cpus else there
     finally:
         signal.signal(signal.SIGTERM, before)
-        ray.shutdown()
+        if own:
+            ray.shutdown()
+
+
+def _cpus_there(wanted: int | None) -> int:
+    """The cluster's CPUs, once there are as many as ``wanted``: nodes join one after the other."""
+    end = time.monotonic() + JOIN_SECONDS
+    while True:
+        there = int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+        if not wanted or there >= wanted:
+            return there
+        if time.monotonic() > end:
+            raise SettingsError(f"--cpus {wanted}: the cluster has {there} after {JOIN_SECONDS:g} s; lower it")
+        print(f"waiting for nodes: {there} of {wanted} CPUs", file=sys.stderr, flush=True)
+        time.sleep(5)
+
+
+@contextlib.contextmanager
+def _loopback() -> Iterator[None]:
+    """Let a local Ray listen on 127.0.0.1 only. Ray has no public setting for that: it takes the machine's address
+    unless it believes that there can be no cluster, as on Windows."""
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before

@@ -66,10 +66,15 @@ def cpus_here() -> int:
 def about(cpus: int) -> dict[str, Any]:
     """Versions, git commit and machine, for sweep.json."""
     return {
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}},
+        "versions": versions(),
         "git_commit": git_commit(),
         "machine": {"system": platform.system(), "architecture": platform.machine(), "cpus": cpus},
     }
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python and of every package that the numbers or the results' form depend on."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
 
 
 def git_commit() -> str | None:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ray.tune import Callback
 
 from raypfrl.config import RunConfig
 from raypfrl.sweeps.results import Results
+from raypfrl.tracking import Tracker
 
 
 class Recorder(Callback):
-    """Tune's callback that writes the result files and prints the progress line."""
+    """Tune's callback that writes the result files, tells the tracker, and prints the progress line."""
 
-    def __init__(self, results: Results, configs: Sequence[RunConfig], swept: Sequence[str]) -> None:
-        self.results = results
+    def __init__(self, results: Results, configs: Sequence[RunConfig], swept: Sequence[str], tracker: Tracker) -> None:
+        self.results, self.tracker = results, tracker
         self.configs = {config.key(): config for config in configs}
         self.progress = Progress(configs)
         self.labels = {key: label(config, swept) for key, config in self.configs.items()}
         self.seconds: dict[str, float] = defaultdict(float)
         self.first_result: float | None = None
+        self.broken: OSError | None = None  # why nothing can be written any more; Tune passes only a text on
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks to disk: what only this process needs stays out."""
@@ -38,29 +42,59 @@ class Recorder(Callback):
         start = time.perf_counter()
         self.first_result = self.first_result or start
         key = trial.config["run"]["key"]
-        self.results.record(key, self.configs[key], result)
+        for line in result["log"]:
+            self._say(key, line)
+        self.tracker.record(self.configs[key], result)  # first: it has every row that the results have
+        with self._writing():
+            self.results.record(key, self.configs[key], result)
         self.seconds["busy"] += result["busy_seconds"]
         if result["status"] != "running":
             for name in ("kernel", "evaluation"):
                 self.seconds[name] += result[f"{name}_seconds"]
-            self.progress.ended(key, self.labels[key], result)
+            self._ended(key, result)
         self.progress.reached(key, result["round"])
         self.seconds["recording"] += time.perf_counter() - start
 
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial's process died, and Tune starts it again: from the checkpoint that the driver has."""
+        key = trial.config["run"]["key"]
+        trial.config["run"]["state"] = self.results.saved_state(key)
+        self._say(key, f"{_cause(trial)} Its trial goes on from its last evaluation.")
+
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial whose processes died too often: its row says why, and the sweep goes on."""
-        self._end(trial, "failed", _first_line(trial.get_error()))
+        self._end(trial, "failed", _cause(trial))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial that a scheduler stopped early has no last result of its own."""
         self._end(trial, "stopped", "stopped early by the scheduler")
 
+    def _say(self, key: str, line: str) -> None:
+        """What happened to a trial, to log.txt and to the terminal."""
+        line = f"{self.labels[key]} seed={self.configs[key].seed}: {line}"
+        self.progress.tell(line)
+        with self._writing():
+            self.results.log(line)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.broken = error
+            raise
+
     def _end(self, trial: Any, status: str, message: str) -> None:
         key = trial.config["run"]["key"]
         ended = {row["trial"] for row in self.results.trials.rows}
         if key not in ended:
-            self.results.end(key, self.configs[key], {**trial.last_result, "status": status, "message": message})
-            self.progress.ended(key, self.labels[key], {"status": status, "message": message})
+            with self._writing():
+                self.results.end(key, self.configs[key], {**trial.last_result, "status": status, "message": message})
+            self._ended(key, {"status": status, "message": message})
+
+    def _ended(self, key: str, result: Mapping[str, Any]) -> None:
+        self.tracker.end(self.configs[key], self.results.trials.rows[-1], self.results.checkpoint(key))
+        self.progress.ended(key, self.labels[key], result)
 
 
 class Progress:
@@ -81,7 +115,7 @@ class Progress:
         if metrics["status"] == "finished":
             self._scores[label].append(metrics["after/return"])
         elif metrics.get("message"):
-            self._write(f"{label}: {metrics['status']}: {metrics['message']}\n")
+            self.tell(f"{label}: {metrics['status']}: {metrics['message']}")
 
     def reached(self, key: str, round: int) -> None:
         """Show how many trials of how many, the time left by the work that is left, and the running medians of the
@@ -95,6 +129,10 @@ class Progress:
         medians = "  ".join(f"{label} {statistics.median(scores):.2f}" for label, scores in self._scores.items())
         width = shutil.get_terminal_size().columns - 1
         self._write(f"{self._done} of {len(self._work)} trials, {_clock(elapsed)}{left}  {medians}"[:width])
+
+    def tell(self, line: str) -> None:
+        """A line of its own."""
+        self._write(f"{line}\n")
 
     def close(self) -> None:
         """End the line."""
@@ -119,9 +157,11 @@ def label(config: RunConfig, swept: Sequence[str]) -> str:
     return " ".join([config.method, *parts])
 
 
-def _first_line(error: BaseException | None) -> str:
-    cause = getattr(error, "cause", None) or error
-    return next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+def _cause(trial: Any) -> str:
+    """What Tune noted of a trial's last error, in one line: a lost process's first, a traceback's last."""
+    noted = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
+    lines = [line.strip() for line in noted.rpartition("Failure # ")[2].splitlines()[1:] if line.strip()]
+    return lines[-1 if "ray::" in lines[0] else 0] if lines else "its process ended"
 
 
 def _clock(seconds: float) -> str:

@@ -2,7 +2,9 @@
 
     trials.csv       one row a trial that ended
     evaluations.csv  one row an evaluation, split and m_adapt
+    diagnostics.csv  one row an evaluation and diagnostic, of trials with diagnostics
     checkpoints/     one file a trial, theta and the counts after its last evaluation: arrays and numbers only
+    log.txt          what went wrong on the way (lost processes and nodes), and what was done about it
     sweep.json       what was asked for, with what, where, and how long it took
 
 Only the driver writes. A table grows by whole lines, a file is replaced in one step.
@@ -15,17 +17,18 @@ import io
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from raypfrl.config import RunConfig, SettingsError
+from raypfrl.config import EXECUTION, RunConfig, SettingsError
 
 Row = Mapping[str, Any]
 
-SETTINGS = tuple(name for name in RunConfig.model_fields if name != "actors")
+SETTINGS = tuple(name for name in RunConfig.model_fields if name not in EXECUTION)
 OUTCOMES = (
     "before/return", "after/return", "before/success", "after/success", "trajectories", "env_steps", "floats_sent",
     "seconds",
@@ -33,7 +36,10 @@ OUTCOMES = (
 TRIAL_COLUMNS = ("trial", *SETTINGS, "status", "round", *OUTCOMES, "message")
 EVALUATION_COLUMNS = (
     "trial", "round", "split", "m_adapt", "return", "success", "final_distance", "trajectories", "drift",
+    "missed",
 )  # fmt: skip
+DIAGNOSTIC_COLUMNS = ("trial", "round", "metric", "value")
+PART = ".part"  # of a file that is being written; one that stays behind was a killed driver's
 ENDED = ("finished", "diverged", "stopped")  # a failed trial is tried again
 
 
@@ -47,11 +53,16 @@ class Table:
     def append(self, rows: Iterable[Row]) -> None:
         """Write the rows' lines with one call."""
         cells = [{name: _cell(row.get(name)) for name in self.columns} for row in rows]
-        self.rows += cells
-        header = "" if self.path.exists() else self._line(self.columns)
+        size = self.path.stat().st_size if self.path.exists() else 0
+        header = "" if size else self._line(self.columns)
         text = header + "".join(self._line(row.values()) for row in cells)
-        with self.path.open("a", newline="", encoding="utf-8") as file:
-            file.write(text)
+        try:
+            with self.path.open("a", newline="", encoding="utf-8") as file:
+                file.write(text)
+        except OSError:  # a full disk takes half a line
+            os.truncate(self.path, size)
+            raise
+        self.rows += cells
 
     def replace(self, rows: list[dict[str, str]]) -> None:
         """Put ``rows`` in place of all rows, in one step."""
@@ -89,10 +100,11 @@ class Results:
             self.about = json.loads(about.read_text(encoding="utf-8"))
             if self.about.get("sweep") != name:
                 raise SettingsError(f"{folder} holds the results of {self.about.get('sweep')}; choose another --out")
-        elif self.folder.exists() and any(self.folder.iterdir()):
+        elif self.folder.exists() and any(path.suffix != PART for path in self.folder.iterdir()):
             raise SettingsError(f"{folder} is not empty and holds no sweep.json; choose another --out")
         self.trials = Table(self.folder / "trials.csv", TRIAL_COLUMNS)
         self.evaluations = Table(self.folder / "evaluations.csv", EVALUATION_COLUMNS)
+        self.diagnostics = Table(self.folder / "diagnostics.csv", DIAGNOSTIC_COLUMNS)
         self._told = {(row["trial"], int(row["round"])) for row in self.evaluations.rows}
 
     def ended(self) -> set[str]:
@@ -102,6 +114,8 @@ class Results:
     def begin(self, configs: Sequence[RunConfig], about: Row) -> None:
         """Write down what is going to be run; forget failures, which are tried again."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for left_behind in self.folder.rglob(f".*{PART}"):
+            left_behind.unlink()
         if any(row["status"] not in ENDED for row in self.trials.rows):
             self.trials.replace([row for row in self.trials.rows if row["status"] in ENDED])
         trials = {**self.about.get("trials", {}), **{config.key(): config.identity() for config in configs}}
@@ -117,8 +131,11 @@ class Results:
         trial's own row if that was the last."""
         if (key, metrics["round"]) not in self._told and metrics["evaluations"]:
             self._told.add((key, metrics["round"]))
-            shared = {"trial": key, **{name: metrics[name] for name in ("round", "trajectories", "drift")}}
+            shared = {"trial": key, **{name: metrics[name] for name in ("round", "trajectories", "drift", "missed")}}
             self.evaluations.append({**shared, **row} for row in metrics["evaluations"])
+            if found := [name for name in metrics if name.startswith("diagnostics/")]:
+                place = {"trial": key, "round": metrics["round"]}
+                self.diagnostics.append({**place, "metric": name, "value": metrics[name]} for name in found)
         if checkpoint := metrics.get("checkpoint"):
             (self.folder / "checkpoints").mkdir(exist_ok=True)
             write(self.checkpoint(key), checkpoint)
@@ -131,6 +148,11 @@ class Results:
             last = next((row for row in reversed(self.evaluations.rows) if row["trial"] == key), {})
             self.trials.append([{"trial": key, **config.identity(), "round": last.get("round"), **metrics}])
 
+    def log(self, line: str) -> None:
+        """Add a line to log.txt: what went wrong on the way, and what was done about it."""
+        with (self.folder / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+
     def checkpoint(self, key: str) -> Path:
         """Where a trial's checkpoint is."""
         return self.folder / "checkpoints" / f"{key}.npz"
@@ -141,10 +163,19 @@ class Results:
         return path.read_bytes() if path.exists() else None
 
     def sort(self, order: Sequence[str]) -> None:
-        """Put both tables in the order of the plan, whoever finished first; other trials stay in front."""
+        """Put the tables in the order of the plan, whoever finished first; other trials stay in front."""
         place = {key: number for number, key in enumerate(order)}
-        for table in (self.trials, self.evaluations):
+        for table in (self.trials, self.evaluations, *([self.diagnostics] if self.diagnostics.rows else [])):
             table.replace(sorted(table.rows, key=lambda row: place.get(row["trial"], -1)))
+
+
+def opened(folder: Path) -> Results:
+    """The results in ``folder``, whatever they are of. Raises SettingsError where there are none."""
+    try:
+        name = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["sweep"]
+    except FileNotFoundError:
+        raise SettingsError(f"{folder}: no sweep.json there; give the folder that a sweep or run named") from None
+    return Results(folder, name)
 
 
 def pack(state: Row) -> bytes:
@@ -162,7 +193,7 @@ def unpack(data: bytes) -> dict[str, Any]:
 
 def write(path: Path, data: bytes) -> None:
     """Replace a file in one step: it is the old one or the new one, never half."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

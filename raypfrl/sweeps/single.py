@@ -11,13 +11,15 @@ from raypfrl.config import RunConfig, SettingsError
 from raypfrl.federation.server import Agents
 from raypfrl.federation.train import InProcess, Training
 from raypfrl.oracles import AgentError
-from raypfrl.sweeps.machine import about, cpus_here
+from raypfrl.sweeps.machine import about, cpus_here, git_commit
 from raypfrl.sweeps.results import Results, pack, unpack
+from raypfrl.sweeps.summary import where
+from raypfrl.tracking import UNTRACKED, Tracker, Tracking
 
 FAILED, INTERRUPTED = 1, 130
 
 
-def run(config: RunConfig, folder: Path) -> int:
+def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
     """Run ``config``, or go on where it stopped, and write its results to ``folder``; gives the exit status."""
     results, key = Results(folder, f"run-{config.key()}"), config.key()
     if key in results.ended():
@@ -27,11 +29,14 @@ def run(config: RunConfig, folder: Path) -> int:
         raise SettingsError(f"actors = {config.actors}: there are {len(config.agents())} agents to host; lower it")
     state = results.saved_state(key)
     metrics: Mapping[str, Any] = {"status": "failed"}
+    tracker = Tracker(results.folder, "run", tracking, git_commit())
     try:
-        with agents_of(config) as agents:
-            results.begin([config], about(cpus_here()))
+        with agents_of(config, results) as agents:
+            results.begin([config], {"how": config.execution(), **about(cpus_here())})
+            tracker.start([config], {key: f"{config.method} seed={config.seed}"})
             training = Training(config, agents, unpack(state) if state else None)
             for metrics in training:
+                tracker.record(config, metrics)  # first: it has every row that the results have
                 results.record(key, config, {**metrics, "checkpoint": pack(training.state())})
                 print(_line(metrics), flush=True)
     except AgentError as error:
@@ -40,12 +45,16 @@ def run(config: RunConfig, folder: Path) -> int:
     except KeyboardInterrupt:
         print(f"\ninterrupted; the same command goes on from the last evaluation; results in {folder}")
         return INTERRUPTED
-    print(f"theta in {results.checkpoint(key)}, results in {folder}")
+    finally:
+        if key in {row["trial"] for row in results.trials.rows}:
+            tracker.end(config, results.trials.rows[-1], results.checkpoint(key))
+        tracker.close()
+    print(f"theta in {results.checkpoint(key)}, {where(results.folder)}")
     return 0 if metrics["status"] == "finished" else FAILED
 
 
 @contextlib.contextmanager
-def agents_of(config: RunConfig) -> Iterator[Agents]:
+def agents_of(config: RunConfig, results: Results) -> Iterator[Agents]:
     """The agents of one run, in process (``actors`` = 0) or on actors that share this machine's CPUs."""
     if config.actors == 0:
         yield InProcess(config)
@@ -57,8 +66,14 @@ def agents_of(config: RunConfig) -> Iterator[Agents]:
 
     with connected(None) as cpus:
         count = min(cpus, config.cohort) if config.actors == "auto" else config.actors
-        actors = [AgentActor.options(num_cpus=min(1.0, cpus / count)).remote() for _ in range(count)]
-        yield OnActors(config, actors)
+        start = AgentActor.options(num_cpus=min(1.0, cpus / count)).remote
+
+        def say(line: str) -> None:
+            print(line, flush=True)
+            results.log(line)
+
+        actors = [start() for _ in range(count)]
+        yield OnActors(config, actors, start, say)
         for actor in actors:
             ray.kill(actor)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from raypfrl.config import RunConfig
 from raypfrl.sweeps.results import Results
@@ -30,6 +31,15 @@ def summary(results: Results, configs: Sequence[RunConfig], labels: Mapping[str,
             )
         lines.append(line + (f"  ({lost} did not finish)" if lost else ""))
     return "\n".join(lines)
+
+
+def where(folder: Path) -> str:
+    """One line: where the results are, and the commands that open them."""
+    opened_by = {"sweep.json": f"python -m analysis report {folder}", "tune": f"tensorboard --logdir {folder / 'tune'}"}
+    if (folder / "wandb").exists():
+        opened_by["wandb"] = f"wandb leet {folder / 'wandb'} (W&B in the terminal), raypfrl sync {folder} (uploads it)"
+    commands = [command for name, command in opened_by.items() if (folder / name).exists()]
+    return f"results in {folder}; open them with: {', '.join(commands)}"
 
 
 def _median(rows: Sequence[Mapping[str, str]], column: str) -> float:

@@ -22,13 +22,15 @@ class Sweep:
 
     In a grid a list is a choice of values (their product is taken) and anything else, a tuple too, is one value. A
     value may also be one of Ray Tune's samplers (``tune.uniform(0, 3)``): then ``samples`` points are drawn from keyed
-    streams, the same ones each time. ``seeds`` counts from 0.
+    streams, the same ones each time. ``seeds`` counts from 0. ``against`` is the setting on the x axis of the sweep's
+    dashboard; left out, it is the first that is swept.
     """
 
     base: Settings
     grids: Sequence[Settings] = field(default_factory=lambda: ({},))
     seeds: int = 10
     samples: int = 1
+    against: str = ""
 
     def points(self) -> list[Settings]:
         """Every point of every grid, without the seed, in the order of the file."""

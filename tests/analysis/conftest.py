@@ -98,25 +98,19 @@ def few_shot(seeds: int) -> Iterator[Rows]:
         yield _run({**NAVIGATION, "method": "first_order", "seed": seed}, rows)
         grown = {0: 0.26, 1: 0.25, 5: 0.25, 25: 0.6, 100: 1.5, 200: 2.2}
         rows = [
-            {"round": g, "split": "held_out", "m_adapt": "0", "return": x + 0.04 * r.normal(), "success": 0.1 + x / 2.75,
-             "trajectories": 20 * g}
+            {"round": g, "split": "held_out", "m_adapt": "0", "return": x + 0.04 * r.normal(),
+             "success": 0.1 + x / 2.75 + 0.01 * r.normal(), "trajectories": 20 * g}
             for g, x in grown.items()
         ]  # fmt: skip
         yield _run({**NAVIGATION, "method": "independent", "tau": 1, "participants": "held_out", "seed": seed}, rows)
 
 
 def local_steps(seeds: int) -> Iterator[Rows]:
-    for base, tau, beta in itertools.product((GRIDWORLD, NAVIGATION), (1, 2, 5, 10), (0.05, 0.1, 0.2, 0.4)):
-        after = 0.25 + 1.2 * np.log1p(tau * beta) * np.exp(-beta * tau / 3)
-        for seed in range(seeds):
-            adapt = "exact" if base is GRIDWORLD else "256"
-            yield _curves(
-                {**base, "method": "first_order", "tau": tau, "beta": beta, "seed": seed},
-                (0.2, after),
-                10 if base is NAVIGATION else 8,
-                0.02,
-                adapt,
-            )
+    points = [(tau, beta) for tau in (1, 2, 5, 10, 20) for beta in dict.fromkeys((1.5 / tau, 0.3))]
+    for (tau, beta), method, seed in itertools.product(points, ("exact", "first_order"), range(seeds)):
+        grid = {**GRIDWORLD, "method": method, "tau": tau, "beta": beta, "rounds": 400 // tau, "seed": seed}
+        after = 0.75 + (method == "exact") * 0.05 - 0.03 * abs(np.log(beta / 0.3)) - 0.002 * tau
+        yield _curves(grid, (0.5, after), 400 // tau, 0.012, "exact")
 
 
 SWEEPS: Mapping[str, Callable[[int], Iterator[Rows]]] = {
@@ -129,7 +123,7 @@ SWEEPS: Mapping[str, Callable[[int], Iterator[Rows]]] = {
 }
 
 
-def write_sweep(directory: Path, name: str, seeds: int) -> Path:
+def write(directory: Path, name: str, seeds: int) -> Path:
     """The folder of a made-up sweep in ``directory``."""
     trials, evaluations = (pd.concat(parts, ignore_index=True) for parts in zip(*SWEEPS[name](seeds), strict=True))
     folder = directory / name
@@ -139,7 +133,7 @@ def write_sweep(directory: Path, name: str, seeds: int) -> Path:
     about = {
         "sweep": name, "command": f"raypfrl sweep {name}", "swept": ["method", "alpha", "beta", "tau", "m_h"],
         "versions": {"python": "3.11.7", "raypfrl": "0.1.0", "torch": None}, "git_commit": "0" * 40,
-        "machine": {"system": "Linux", "cpus": 2}, "seconds": {"wall": 12.5, "kernel": 9.25},
+        "machine": {"system": "Linux", "cpus": 2}, "starts": [{"wall": 12.5, "kernels": 9.25}],
         "trials": {t.pop("trial"): t for t in trials.to_dict("records")},
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(about))
@@ -166,5 +160,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every sweep, made up; read only."""
     directory = tmp_path_factory.mktemp("results")
     for name in SWEEPS:
-        write_sweep(directory, name, 24 if name.endswith("_100") else 10)
+        write(directory, name, 24 if name.endswith("_100") else 10)
     return directory
+
+
+@pytest.fixture
+def write_sweep() -> Callable[[Path, str, int], Path]:
+    """Writes one made-up sweep: (directory, name, seeds) -> its folder."""
+    return write

@@ -14,27 +14,46 @@ the machine changes a bit.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+from numba import types
 
-from raypfrl.oracles.fused.lanes import Lanes, counting, jit, parameters, records, registers
+from raypfrl.oracles.fused.lanes import Lanes, counting, jit, parameters, records
 from raypfrl.oracles.fused.network import Network
-from raypfrl.oracles.fused.philox import draw
+from raypfrl.oracles.fused.ridge import fit
+from raypfrl.oracles.fused.rollout import make_rollout
 from raypfrl.oracles.fused.softmax import Slots, slots, softmax
+from raypfrl.oracles.fused.sums import SUMS, make_sums
 
-SUMS = 16  # running sums; changing it changes results in the last bits
+_floats, _doubles = types.float32[::1], types.float64[::1]
+# The estimators' arguments by name: theta, v (d,), the task's constants, gamma^h and b_h (H+1,), the stream's words,
+# the width of the hidden layer, room to work in (see ``work_size``), and where the answer goes.
+_ARGUMENTS = {
+    "theta": _floats, "v": _floats, "constants": _floats, "discounts": _floats, "baseline": _floats, "weights": _floats,
+    "causal": types.boolean, "m": types.int64, "key": types.UniTuple(types.int64, 4), "hidden": types.int64,
+    "work": _floats, "answer": _doubles, "columns": _floats,
+}  # fmt: skip
+
+
+def entry(function: Callable[..., None]) -> Callable[..., None]:
+    """An estimator as called from Python: compiled at once, for what its arguments' names stand for, or loaded from
+    the file beside its source."""
+    kinds = [_ARGUMENTS[name] for name in inspect.signature(function).parameters]
+    return numba.njit(types.void(*kinds), cache=True)(function)  # type: ignore[no-any-return]
 
 
 class Estimators(NamedTuple):
-    """The compiled functions. Arguments: theta, v (d,) and the task's ``constants`` in float32; ``discounts`` gamma^h,
-    shape (H+1,); the stream's four words ``key``; ``work``, see ``work_size``. Answers go into the last argument."""
+    """The compiled functions; answers go into the last argument."""
 
     policy_gradient: Callable[..., None]
     hessian_vector_product: Callable[..., None]
     outcomes: Callable[..., None]
+    value_baseline: Callable[..., None]
     trajectories: Callable[..., None]
 
 
@@ -52,13 +71,10 @@ def estimators(
     ``task`` has the plain functions ``initial``, ``observe``, ``transition`` and ``measure``.
     """
     at = slots(inputs, actions)
-    forward, forward_tangent, backward, backward_tangent = network(at, inputs, actions, lanes)
-    head = softmax(at, actions, lanes)
-    sample, score, slope, score_tangent = head
-    initial, observe = jit(task.initial), jit(task.observe)
-    transition, measure = jit(task.transition), jit(task.measure)
-    piece = min(lanes, SUMS)
-    pieces, columns = lanes // piece, SUMS // piece
+    forward, forward_tangent, backward, backward_tangent, feature = network(at, inputs, actions, lanes)
+    sample, score, slope, score_tangent = softmax(at, actions, lanes)
+    rollout, measure = make_rollout(task, forward, sample, at, inputs, lanes), jit(task.measure)
+    clear, fold, mean = make_sums(lanes)
 
     @jit
     def memory(work: Lanes, answers: int, hidden: int) -> tuple[Lanes, Lanes]:
@@ -68,56 +84,8 @@ def estimators(
         return xi, gradient
 
     @jit
-    def rollout(
-        theta: Lanes, constants: Lanes, discounts: Lanes, first: int, m: int, key: tuple[int, int, int, int], xi: Lanes
-    ) -> Any:
-        """xi ~ q(.; theta) for the trajectories from ``first`` on; those from m on get no reward. Returns s_H."""
-        trajectory = counting(first, lanes)
-        gamma = parameters(discounts, 0, 0, lanes)
-        u = registers(4, lanes)
-        state = initial(constants, draw(key, 0, trajectory))
-        for h in range(discounts.size):
-            if h % 4 == 0:
-                u[0], u[1], u[2], u[3] = draw(key, 1 + h // 4, trajectory)
-            observation = observe(constants, state)
-            for i in range(inputs):
-                xi[h, at.observation + i] = observation[i]
-            reward, success, _ = measure(constants, state)
-            xi[h, at.reward] = np.where(trajectory < m, gamma[h] * reward, 0.0)
-            xi[h, at.success] = np.where(success, 1.0, 0.0)
-            forward(theta, xi, h)
-            action = sample(xi, h, u[h % 4])
-            if h < discounts.size - 1:
-                state = transition(constants, state, action)
-        return state
-
-    @jit
-    def clear(work: Lanes, answers: int) -> None:
-        for k in range(answers * SUMS):
-            work[k] = 0.0
-
-    @jit
-    def fold(work: Lanes, answers: int, first: int) -> None:
-        """sums[k, i % 16] += gradient[k] of trajectory i."""
-        sums = records(work, 0, columns, piece)
-        gradient = records(work, answers * SUMS, pieces, piece)
-        for part in range(pieces):
-            column = (first // piece + part) % columns
-            for k in range(answers):
-                sums[k, column] = sums[k, column] + gradient[k, part]
-
-    @jit
-    def mean(work: Lanes, m: int, answer: Lanes) -> None:
-        """answer[k] = (1/m) (sums[k, 0] + sums[k, 1] + ...), in float64."""
-        for k in range(answer.size):
-            total = 0.0
-            for i in range(SUMS):
-                total += work[k * SUMS + i]
-            answer[k] = total / m
-
-    @jit
     def policy_gradient(
-        theta: Lanes, constants: Lanes, discounts: Lanes, m: int, key: Any, hidden: int, work: Lanes, answer: Lanes
+        theta: Lanes, constants: Lanes, m: int, key: Any, hidden: int, work: Lanes, discounts: Lanes, answer: Lanes
     ) -> None:
         """(2): the mean of g(xi) = sum_h psi_h R^h, into answer (d,)."""
         xi, gradient = memory(work, theta.size, hidden)
@@ -125,7 +93,7 @@ def estimators(
         clear(work, theta.size)
         for first in range(0, m, lanes):
             rollout(theta, constants, discounts, first, m, key, xi)
-            R = registers(1, lanes)[0]
+            R = np.zeros_like(xi[0, at.reward])
             for h in range(horizon, -1, -1):
                 R = R + xi[h, at.reward]
                 score(xi, h, R)
@@ -136,43 +104,52 @@ def estimators(
     @jit
     def hessian_vector_product(
         theta: Lanes,
-        v: Lanes,
         constants: Lanes,
-        discounts: Lanes,
-        baseline: Lanes,
-        causal: bool,
         m: int,
         key: Any,
         hidden: int,
         work: Lanes,
+        discounts: Lanes,
+        v: Lanes,
+        baseline: Lanes,
+        weights: Lanes,
+        causal: bool,
         answer: Lanes,
     ) -> None:
-        """(3): the mean of u(xi) v = sum_h psi_h c_h + sum_h R^h Psi_h v, into answer (d,); c_h = R^h (z . v), or if
-        causal c_h = W^h = sum_{t>=h} gamma^t r_t (z_{0:t} . v). Throughout, gamma^t r_t is less the baseline b_t."""
+        """(3): the mean of u(xi) v = sum_h psi_h c_h + sum_h A^h Psi_h v, into answer (d,); A^h = R^h less its baseline
+        sum_{t>=h} b_t + gamma^h w . phi(s_h), c_h = A^h (z . v), or if causal W^h = A^h z_{0:h} . v + sum_{k>h} A^k
+        psi_k . v."""
         xi, gradient = memory(work, theta.size, hidden)
-        b = parameters(baseline, 0, 0, lanes)
+        b, w = parameters(baseline, 0, 0, lanes), parameters(weights, 0, 0, lanes)
+        gamma = parameters(discounts, 0, 0, lanes)
         horizon = discounts.size - 1
         clear(work, theta.size)
         for first in range(0, m, lanes):
             rollout(theta, constants, discounts, first, m, key, xi)
-            z_v = registers(1, lanes)[0]
+            running = counting(first, lanes) < m
+            z_v = np.zeros_like(xi[0, at.reward])
             for h in range(horizon + 1):
                 forward_tangent(theta, v, xi, h)
-                z_v = z_v + slope(xi, h)
-                xi[h, at.slope] = z_v
-            R, W = registers(1, lanes)[0], registers(1, lanes)[0]
+                psi_v = slope(xi, h)
+                z_v = z_v + psi_v
+                xi[h, at.slope] = psi_v
+                xi[h, at.slopes] = z_v
+            R, later = np.zeros_like(z_v), np.zeros_like(z_v)
             for h in range(horizon, -1, -1):
-                r = np.where(counting(first, lanes) < m, xi[h, at.reward] - b[h], 0.0)
-                R = R + r
-                W = W + r * xi[h, at.slope]
-                score_tangent(xi, h, R, W if causal else R * z_v)
+                R = R + (xi[h, at.reward] - b[h])
+                value = np.zeros_like(z_v)
+                for j in range(weights.size):
+                    value = value + w[j] * feature(xi, h, j)
+                A = np.where(running, R - gamma[h] * value, 0.0)
+                score_tangent(xi, h, A, A * xi[h, at.slopes] + later if causal else A * z_v)
+                later = later + A * xi[h, at.slope]
             backward_tangent(theta, v, xi, horizon, gradient)
             fold(work, theta.size, first)
         mean(work, m, answer)
 
     @jit
     def outcomes(
-        theta: Lanes, constants: Lanes, discounts: Lanes, m: int, key: Any, hidden: int, work: Lanes, answer: Lanes
+        theta: Lanes, constants: Lanes, m: int, key: Any, hidden: int, work: Lanes, discounts: Lanes, answer: Lanes
     ) -> None:
         """(1): the means of gamma^h r_h for h = 0..H, of success and of the final distance, into answer (H+3,)."""
         horizon = discounts.size - 1
@@ -191,23 +168,49 @@ def estimators(
         mean(work, m, answer)
 
     @jit
-    def trajectories(
-        theta: Lanes, constants: Lanes, discounts: Lanes, m: int, key: Any, hidden: int, work: Lanes, answer: Lanes
+    def value_baseline(
+        theta: Lanes,
+        constants: Lanes,
+        m: int,
+        key: Any,
+        hidden: int,
+        work: Lanes,
+        discounts: Lanes,
+        columns: Lanes,
+        answer: Lanes,
     ) -> None:
-        """The trajectories themselves, into answer (H+1, inputs + 3, blocks x lanes): per decision the observation,
-        the action, the reward r_h (a discount of 1 assumed) and the distance at s_H."""
+        """(b_t, w) of ``oracles/baseline.py`` for the batch, into answer (H+1+f,); columns (H+1, 1 + f, blocks x lanes)
+        holds gamma^h r_h and phi(s_h)."""
+        horizon, features = discounts.size - 1, answer.size - discounts.size
+        xi, _ = memory(work, theta.size, hidden)
+        column = records(columns, 0, (m + lanes - 1) // lanes, lanes)
+        for first in range(0, m, lanes):
+            rollout(theta, constants, discounts, first, m, key, xi)
+            for h in range(horizon + 1):
+                row, block = h * (1 + features), first // lanes
+                column[row, block] = xi[h, at.reward]
+                for j in range(features):
+                    column[row + 1 + j, block] = feature(xi, h, j)
+        fit(columns.reshape((horizon + 1, 1 + features, -1)), m, discounts, answer)
+
+    @jit
+    def trajectories(
+        theta: Lanes, constants: Lanes, m: int, key: Any, hidden: int, work: Lanes, discounts: Lanes, columns: Lanes
+    ) -> None:
+        """The trajectories themselves, into columns (H+1, inputs + 4, blocks x lanes): per decision the observation,
+        the action, gamma^h r_h, success, and the final distance."""
         horizon = discounts.size - 1
         xi, _ = memory(work, theta.size, hidden)
-        width = (m + lanes - 1) // lanes
-        columns = records(answer, 0, width, lanes)
+        column = records(columns, 0, (m + lanes - 1) // lanes, lanes)
         for first in range(0, m, lanes):
             last = rollout(theta, constants, discounts, first, m, key, xi)
             for h in range(horizon + 1):
-                row, block = h * (inputs + 3), first // lanes
+                row, block = h * (inputs + 4), first // lanes
                 for i in range(inputs):
-                    columns[row + i, block] = xi[h, at.observation + i]
-                columns[row + inputs, block] = xi[h, at.action]
-                columns[row + inputs + 1, block] = xi[h, at.reward]
-                columns[row + inputs + 2, block] = measure(constants, last)[2]
+                    column[row + i, block] = xi[h, at.observation + i]
+                column[row + inputs, block] = xi[h, at.action]
+                column[row + inputs + 1, block] = xi[h, at.reward]
+                column[row + inputs + 2, block] = xi[h, at.success]
+                column[row + inputs + 3, block] = measure(constants, last)[2]
 
-    return Estimators(policy_gradient, hessian_vector_product, outcomes, trajectories)
+    return Estimators(policy_gradient, hessian_vector_product, outcomes, value_baseline, trajectories)

@@ -8,9 +8,9 @@ functions of a task are plain NumPy and can be run as such. A plain number next 
 Every operation is one IEEE operation a lane, none is fused or reordered: the compiler is told nothing that would let
 it (no fast-math flag), and no operation mixes lanes. Hence the same bits on every machine.
 
-Arrays of Lanes:  ``records(array, offset, stride, width)[h, i]``, slots in memory, ``stride`` of them a row (or ``[i]``);
-``parameters(array, offset, stride, width)[i, j]``, one number of ``array`` for all lanes; ``registers(count, width)``,
-local variables with an index. ``width`` is the number of lanes.
+Arrays of Lanes, ``width`` lanes each: ``records(array, offset, stride, width)[h, i]``, slots in memory, ``stride`` of
+them a row (or just ``[i]``); ``parameters(array, offset, stride, width)[i, j]``, one number of ``array`` for all lanes;
+``registers(count, width)[i]``, local variables with an index.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ _i32, _i64 = ir.IntType(32), ir.IntType(64)
 
 def jit(function: Function) -> Function:
     """Compiled, and inlined into what calls it."""
-    return numba.njit(forceinline=True)(function)  # type: ignore[no-any-return]
+    compiled: Function = numba.njit(forceinline=True)(function)
+    return compiled
 
 
-class LanesType(types.Type):  # type: ignore[misc]
+class LanesType(types.Type):
     """``width`` numbers of ``dtype`` (float32, int32, uint32 or boolean)."""
 
     def __init__(self, dtype: types.Type, width: int) -> None:
@@ -54,7 +55,7 @@ class LanesType(types.Type):  # type: ignore[misc]
         return Conversion.safe if isinstance(other, types.Number | types.Boolean) else None
 
 
-class LanesArray(types.Type):  # type: ignore[misc]
+class LanesArray(types.Type):
     """Where Lanes of float32 are kept. ``spread``: one float32 in memory for all lanes."""
 
     def __init__(self, width: int, spread: bool) -> None:
@@ -73,13 +74,13 @@ def _splat(builder: ir.IRBuilder, number: ir.Value, width: int) -> ir.Value:
 
 
 @register_model(LanesType)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: LanesType) -> None:
         super().__init__(dmm, fe_type, _llvm(fe_type))
 
 
 @register_model(LanesArray)
-class _LanesArrayModel(models.StructModel):  # type: ignore[misc]
+class _LanesArrayModel(models.StructModel):
     def __init__(self, dmm: Any, fe_type: LanesArray) -> None:
         super().__init__(dmm, fe_type, [("data", types.CPointer(types.float32)), ("stride", types.int64)])
 
@@ -96,7 +97,7 @@ def _number_to_lanes(context: Any, builder: ir.IRBuilder, fromty: types.Type, to
 def _provide(function: Any, arity: int, result: types.Type | None, emit: Callable[..., ir.Value]) -> None:
     """``function`` of ``arity`` Lanes and numbers; ``result`` is the answer's dtype where it differs."""
 
-    class Template(AbstractTemplate):  # type: ignore[misc]
+    class Template(AbstractTemplate):
         key = function
 
         def generic(self, args: tuple[types.Type, ...], kws: Any) -> Any:
@@ -164,6 +165,7 @@ _provide(np.sqrt, 1, None, _llvm_intrinsic("llvm.sqrt"))
 _provide(np.abs, 1, None, _llvm_intrinsic("llvm.fabs"))
 _provide(np.floor, 1, None, _llvm_intrinsic("llvm.floor"))
 _provide(np.full_like, 2, None, lambda builder, dtype, like, number: number)
+_provide(np.zeros_like, 1, None, lambda builder, dtype, like: ir.Constant(like.type, None))
 for _function, _symbol in {
     operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
 }.items():  # fmt: skip
@@ -171,7 +173,7 @@ for _function, _symbol in {
 
 
 @infer_global(np.where)
-class _Where(AbstractTemplate):  # type: ignore[misc]
+class _Where(AbstractTemplate):
     """np.where(condition, x, y); float32 unless x or y are Lanes of something else."""
 
     key = np.where
@@ -192,7 +194,7 @@ def _where(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value
 
 
 @infer_global(np.take)
-class _Take(AbstractTemplate):  # type: ignore[misc]
+class _Take(AbstractTemplate):
     """np.take(table, index): a small table, one index a lane."""
 
     key = np.take
@@ -316,7 +318,7 @@ def registers(typingctx: Any, count: Any, width: Any) -> Any:
 
 
 @infer_global(operator.getitem)
-class _GetItem(AbstractTemplate):  # type: ignore[misc]
+class _GetItem(AbstractTemplate):
     key = operator.getitem
 
     def generic(self, args: tuple[types.Type, ...], kws: Any) -> Any:
@@ -324,7 +326,7 @@ class _GetItem(AbstractTemplate):  # type: ignore[misc]
 
 
 @infer_global(operator.setitem)
-class _SetItem(AbstractTemplate):  # type: ignore[misc]
+class _SetItem(AbstractTemplate):
     key = operator.setitem
 
     def generic(self, args: tuple[types.Type, ...], kws: Any) -> Any:

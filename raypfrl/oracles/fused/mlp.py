@@ -19,7 +19,8 @@ def mlp(at: Slots, inputs: int, actions: int, lanes: int) -> Network:
 
     @jit
     def units_of(theta: Lanes) -> int:
-        return (theta.size - actions) // (inputs + 1 + actions)
+        units: int = (theta.size - actions) // (inputs + 1 + actions)
+        return units
 
     @jit
     def layers(theta: Lanes) -> tuple[Lanes, Lanes, Lanes, Lanes]:
@@ -90,21 +91,21 @@ def mlp(at: Slots, inputs: int, actions: int, lanes: int) -> Network:
         W2 = layers(theta)[2]
         for j in range(units):
             gW1, gW2 = registers(inputs, lanes), registers(actions, lanes)
-            gb1 = registers(1, lanes)
+            gb1 = np.zeros_like(xi[0, at.own + j])
             for h in range(horizon + 1):
                 hidden = xi[h, at.own + j]
-                back = np.full_like(hidden, 0.0)
+                back = np.zeros_like(hidden)
                 for a in range(actions):
                     score = xi[h, at.score + a]
                     back = back + W2[j, a] * score
                     gW2[a] = gW2[a] + hidden * score
                 back = back * (1.0 - hidden * hidden)
-                gb1[0] = gb1[0] + back
+                gb1 = gb1 + back
                 for i in range(inputs):
                     gW1[i] = gW1[i] + xi[h, at.observation + i] * back
             for i in range(inputs):
                 gradient[i * units + j] = gW1[i]
-            gradient[inputs * units + j] = gb1[0]
+            gradient[inputs * units + j] = gb1
             for a in range(actions):
                 gradient[(inputs + 1) * units + j * actions + a] = gW2[a]
         output_bias(xi, horizon, at.score, (inputs + 1 + actions) * units, gradient)
@@ -116,24 +117,29 @@ def mlp(at: Slots, inputs: int, actions: int, lanes: int) -> Network:
         W2, dW2 = layers(theta)[2], layers(v)[2]
         for j in range(units):
             gW1, gW2 = registers(inputs, lanes), registers(actions, lanes)
-            gb1 = registers(1, lanes)
+            gb1 = np.zeros_like(xi[0, at.own + j])
             for h in range(horizon + 1):
                 hidden, dhidden = xi[h, at.own + j], xi[h, at.own + units + j]
-                back, dback = np.full_like(hidden, 0.0), np.full_like(hidden, 0.0)
+                back, dback = np.zeros_like(hidden), np.zeros_like(hidden)
                 for a in range(actions):
                     score, dscore = xi[h, at.score + a], xi[h, at.dscore + a]
                     back = back + W2[j, a] * score
                     dback = dback + (W2[j, a] * dscore + dW2[j, a] * score)
                     gW2[a] = gW2[a] + (hidden * dscore + dhidden * score)
                 dback = dback * (1.0 - hidden * hidden) - back * (2.0 * hidden * dhidden)
-                gb1[0] = gb1[0] + dback
+                gb1 = gb1 + dback
                 for i in range(inputs):
                     gW1[i] = gW1[i] + xi[h, at.observation + i] * dback
             for i in range(inputs):
                 gradient[i * units + j] = gW1[i]
-            gradient[inputs * units + j] = gb1[0]
+            gradient[inputs * units + j] = gb1
             for a in range(actions):
                 gradient[(inputs + 1) * units + j * actions + a] = gW2[a]
         output_bias(xi, horizon, at.dscore, (inputs + 1 + actions) * units, gradient)
 
-    return Network(forward, forward_tangent, backward, backward_tangent)
+    @jit
+    def feature(xi: Lanes, h: int, j: int) -> Lanes:
+        """A hidden unit."""
+        return xi[h, at.own + j]
+
+    return Network(forward, forward_tangent, backward, backward_tangent, feature)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from raypfrl.oracles.fused.lanes import Lanes
+
 
 class Network(NamedTuple):
     """The compiled functions of a policy.
@@ -13,9 +15,11 @@ class Network(NamedTuple):
     forward_tangent(theta, v, xi, h): dlogits, along v
     backward(theta, xi, horizon, gradient): score of all decisions -> gradient, one trajectory a lane
     backward_tangent(theta, v, xi, horizon, gradient): score and dscore of all decisions -> gradient
+    feature(xi, h, j): the j-th of the state's features, which a baseline is linear in; after forward
     """
 
     forward: Callable[..., None]
     forward_tangent: Callable[..., None]
     backward: Callable[..., None]
     backward_tangent: Callable[..., None]
+    feature: Callable[..., Lanes]

@@ -21,7 +21,8 @@ class Slots(NamedTuple):
     reward: int  # gamma^h r_h
     success: int  # 1 in the goal region
     action: int
-    slope: int  # z_{0:h} . v
+    slope: int  # psi_h . v
+    slopes: int  # z_{0:h} . v
     observation: int
     logits: int  # after sample(): the probabilities p
     dlogits: int  # along the tangent v; after slope(): dp
@@ -32,8 +33,8 @@ class Slots(NamedTuple):
 
 def slots(inputs: int, actions: int) -> Slots:
     """The layout for observations of ``inputs`` numbers."""
-    logits = 4 + inputs
-    return Slots(0, 1, 2, 3, 4, logits, *(logits + part * actions for part in (1, 2, 3, 4)))
+    logits = 5 + inputs
+    return Slots(0, 1, 2, 3, 4, 5, logits, *(logits + part * actions for part in (1, 2, 3, 4)))
 
 
 class Softmax(NamedTuple):
@@ -55,12 +56,12 @@ def softmax(at: Slots, actions: int, lanes: int) -> Softmax:
         top = xi[h, at.logits]
         for a in range(1, actions):
             top = np.maximum(top, xi[h, at.logits + a])
-        total = np.full_like(u, 0.0)
+        total = np.zeros_like(u)
         for a in range(actions):
             p[a] = exp(xi[h, at.logits + a] - top)
             total = total + p[a]
-        cumulative = np.full_like(u, 0.0)
-        action = np.full_like(u, 0.0)
+        cumulative = np.zeros_like(u)
+        action = np.zeros_like(u)
         for a in range(actions - 1):
             cumulative = cumulative + p[a]
             action = action + np.where(cumulative <= u * total, 1.0, 0.0)
@@ -70,31 +71,37 @@ def softmax(at: Slots, actions: int, lanes: int) -> Softmax:
         return action.astype(np.int32)
 
     @jit
+    def residual(xi: Lanes, h: int, a: int) -> Lanes:
+        """d log pi / dy_a = 1[a = a_h] - p_a."""
+        others = np.zeros_like(xi[h, at.action])
+        for b in range(actions):
+            others = others + np.where(xi[h, at.action] == b, 0.0, xi[h, at.logits + b])
+        return np.where(xi[h, at.action] == a, others, -xi[h, at.logits + a])
+
+    @jit
     def score(xi: Lanes, h: int, weight: Lanes) -> None:
         """score = weight d log pi / dy."""
-        action = xi[h, at.action]
         for a in range(actions):
-            xi[h, at.score + a] = (np.where(action == a, 1.0, 0.0) - xi[h, at.logits + a]) * weight
+            xi[h, at.score + a] = residual(xi, h, a) * weight
 
     @jit
     def slope(xi: Lanes, h: int) -> Lanes:
         """psi_h . v, the derivative of log pi(a_h|s_h) along v; dlogits become dp."""
-        action = xi[h, at.action]
-        mean = xi[h, at.logits] * xi[h, at.dlogits]
-        taken = np.where(action == 0.0, xi[h, at.dlogits], 0.0)
+        taken = xi[h, at.dlogits]
         for a in range(1, actions):
-            mean = mean + xi[h, at.logits + a] * xi[h, at.dlogits + a]
-            taken = np.where(action == a, xi[h, at.dlogits + a], taken)
+            taken = np.where(xi[h, at.action] == a, xi[h, at.dlogits + a], taken)
+        dlog_pi = np.zeros_like(taken)
         for a in range(actions):
-            xi[h, at.dlogits + a] = xi[h, at.logits + a] * (xi[h, at.dlogits + a] - mean)
-        return taken - mean
+            dlog_pi = dlog_pi + xi[h, at.logits + a] * (taken - xi[h, at.dlogits + a])
+        for a in range(actions):
+            xi[h, at.dlogits + a] = xi[h, at.logits + a] * (xi[h, at.dlogits + a] - taken + dlog_pi)
+        return dlog_pi
 
     @jit
     def score_tangent(xi: Lanes, h: int, weight: Lanes, dweight: Lanes) -> None:
         """score = weight d log pi / dy and dscore = dweight d log pi / dy - weight dp."""
-        action = xi[h, at.action]
         for a in range(actions):
-            one = np.where(action == a, 1.0, 0.0) - xi[h, at.logits + a]
+            one = residual(xi, h, a)
             xi[h, at.score + a] = one * weight
             xi[h, at.dscore + a] = one * dweight - xi[h, at.dlogits + a] * weight
 

@@ -32,7 +32,7 @@ def tabular(at: Slots, inputs: int, actions: int, lanes: int) -> Network:
     @jit
     def scatter(theta: Lanes, xi: Lanes, horizon: int, column: int, gradient: Lanes) -> None:
         for k in range(theta.size):
-            gradient[k] = np.full_like(gradient[k], 0.0)
+            gradient[k] = np.zeros_like(gradient[k])
         for h in range(horizon + 1):
             row = (xi[h, at.observation] * actions).astype(np.int32)
             for a in range(actions):
@@ -48,4 +48,9 @@ def tabular(at: Slots, inputs: int, actions: int, lanes: int) -> Network:
         """gradient[s] = the sum of dscore over the decisions in s."""
         scatter(theta, xi, horizon, at.dscore, gradient)
 
-    return Network(forward, forward_tangent, backward, backward_tangent)
+    @jit
+    def feature(xi: Lanes, h: int, j: int) -> Lanes:
+        """1 in state j."""
+        return np.where(xi[h, at.observation] == j, 1.0, 0.0)
+
+    return Network(forward, forward_tangent, backward, backward_tangent, feature)

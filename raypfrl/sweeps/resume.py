@@ -1,0 +1,35 @@
+"""Go on with what a results folder says was begun, without the sweep file or the command that began it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from raypfrl.config import EXECUTION, RunConfig, SettingsError
+from raypfrl.sweeps.results import opened
+from raypfrl.tracking import Tracking
+
+
+def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking) -> int:
+    """Run what is missing or failed in ``folder``; the exit status.
+
+    Only sweep.json, the two tables and the .npz checkpoints are read, and nothing is unpickled. Raises SettingsError
+    for a folder without them, or of a version that names its trials otherwise.
+    """
+    results = opened(folder)
+    about = results.about
+    how = about.get("how", {})
+    execution = {name: how[name] for name in EXECUTION if name in how}
+    configs = [RunConfig(**{**execution, **settings}) for settings in about["trials"].values()]
+    if [config.key() for config in configs] != list(about["trials"]):
+        raise SettingsError(f"{folder}: begun by another version of raypfrl, whose trials are others; start anew")
+    if about["sweep"].startswith("run-"):
+        from raypfrl.sweeps.single import run
+
+        return run(configs[0], folder, tracking)
+    from raypfrl.sweeps.launch import launch
+
+    asha, strategy = how.get("asha", False), how.get("strategy", "PACK")
+    return launch(
+        about["swept"], configs, results,
+        cpus=cpus, asha=asha, strategy=strategy, own_disk=own_disk, tracking=tracking,
+    )  # fmt: skip

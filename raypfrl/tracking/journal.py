@@ -1,0 +1,203 @@
+"""The driver's side of tracking: a journal of what W&B shall show. It never waits while trials run."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from raypfrl.config import RunConfig
+from raypfrl.metrics import tracked
+
+PROJECT = "raypfrl"
+END = 30.0  # seconds that the driver waits for the writer after the last trial; it needs less than one
+OFFLINE, ONLINE, OFF = MODES = ("offline", "online", "off")
+_WANDB_MODES = {"dryrun": OFFLINE, "run": ONLINE, "shared": ONLINE, "disabled": OFF}
+
+Event = dict[str, Any]
+
+
+class Tracking(NamedTuple):
+    """What was asked for. mode None: what WANDB_MODE says, else online where a key is configured, else offline."""
+
+    mode: str | None = None
+    project: str | None = None
+    log_theta: bool = False
+
+    def resolved(self) -> str | None:
+        """offline, online, off; None where the configured key decides."""
+        named = self.mode or os.environ.get("WANDB_MODE") or None
+        return _WANDB_MODES.get(named, named) if named else None
+
+
+UNTRACKED = Tracking(OFF)
+
+
+class Tracker:
+    """The driver's side: one line in the journal for every begin, row and end of a run, each round once."""
+
+    def __init__(self, folder: Path, sweep: str, tracking: Tracking, commit: str | None) -> None:
+        self._folder, self._sweep, self._tracking, self._commit = folder, sweep, tracking, commit
+        self._names: Mapping[str, str] = {}
+        self._group = sweep
+        self.seconds = 0.0
+        self._told = set[tuple[str, int | None]]()  # (run, round) of every row; (run, None) of every begin
+        self._off = tracking.resolved() == OFF
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles its callbacks to disk: what only this process needs stays out."""
+        return {}
+
+    def start(self, configs: Sequence[RunConfig], names: Mapping[str, str]) -> Self:
+        """Open the journal, and start the writer. ``configs``: the group; ``names``: of the runs, by trial."""
+        self._names, self._group = names, f"{self._sweep}-{_settings_hash(configs)}"
+        if not self._off:
+            with self._harmless():
+                self._open()
+        return self
+
+    def _open(self) -> None:
+        journal = journal_of(self._folder)
+        journal.parent.mkdir(exist_ok=True)
+        for event in Journal(journal).cut().new():
+            self._told.add((event["run"], event["row"]["round"] if event["event"] == "row" else None))
+        self._process = subprocess.Popen(
+            command("writer", self._folder, self._tracking.resolved() or ""),
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+    def record(self, config: RunConfig, metrics: Mapping[str, Any]) -> None:
+        """One evaluation of a run."""
+        with self._timed():
+            run = self._begun(config)
+            if (run, metrics["round"]) not in self._told:
+                self._told.add((run, metrics["round"]))
+                self._write({"event": "row", "run": run, "row": tracked(metrics)})
+
+    def end(self, config: RunConfig, row: Mapping[str, str], theta: Path) -> None:
+        """A run's last word: its row of trials.csv, without the settings, which are in the run's config."""
+        with self._timed():
+            summary = {name: _value(name, cell) for name, cell in row.items() if name not in RunConfig.model_fields}
+            files = [str(theta.relative_to(self._folder))] if self._tracking.log_theta and theta.exists() else []
+            self._write({"event": "end", "run": self._begun(config), "summary": summary, "files": files})
+
+    def close(self) -> None:
+        """Let the writer finish, for at most ``END`` seconds."""
+        if self._process is None or self._process.stdin is None:
+            return
+        with self._timed():
+            self._process.stdin.close()
+            try:
+                self._process.wait(END)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                say(f"W&B did not end within {END:g} s, and was left; `raypfrl sync {self._folder}` uploads everything")
+
+    def _begun(self, config: RunConfig) -> str:
+        run = run_id(self._sweep, config)
+        if (run, None) not in self._told:
+            self._told.add((run, None))
+            self._write(
+                {
+                    "event": "begin",
+                    "run": run,
+                    "project": self._tracking.project or os.environ.get("WANDB_PROJECT") or PROJECT,
+                    "group": self._group,
+                    "job_type": config.method,
+                    "name": self._names[config.key()],
+                    "tags": [self._sweep, config.population, config.method],
+                    "config": {"sweep": self._sweep, "trial": config.key(), **config.identity()},
+                    "commit": self._commit,
+                }
+            )
+        return run
+
+    def _write(self, event: Event) -> None:
+        if not self._off:
+            with self._harmless(), journal_of(self._folder).open("ab", buffering=0) as journal:
+                journal.write(json.dumps(event, default=float).encode() + b"\n")
+
+    @contextlib.contextmanager
+    def _harmless(self) -> Iterator[None]:
+        """The results come without a journal too."""
+        try:
+            yield
+        except OSError as error:
+            self._off = True
+            say(f"{error}; no W&B from here on")
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start
+
+
+def run_id(sweep: str, config: RunConfig) -> str:
+    """The W&B run of a trial, the same whenever and wherever it is run."""
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '-', sweep)}-{config.key()}"
+
+
+def journal_of(folder: Path) -> Path:
+    """Where the journal of a folder of results is."""
+    return folder / "wandb" / "journal.jsonl"
+
+
+def say(text: str) -> None:
+    """One line to the user, beside a progress line."""
+    sys.stderr.write(f"{chr(13) + chr(27) + '[K' if sys.stderr.isatty() else ''}tracking: {text}\n")
+    sys.stderr.flush()
+
+
+def _settings_hash(configs: Sequence[RunConfig]) -> str:
+    """Eight hex digits for the settings of a sweep, whatever the seeds."""
+    settings = {json.dumps(config.identity() | {"seed": None}, sort_keys=True) for config in configs}
+    return hashlib.sha256("\n".join(sorted(settings)).encode()).hexdigest()[:8]
+
+
+def _value(name: str, cell: str) -> str | float | None:
+    if name in ("trial", "status", "message"):
+        return cell
+    return float(cell) if cell else None
+
+
+def command(module: str, folder: Path, *arguments: str) -> list[str]:
+    """How a module of this package is run in a process of its own."""
+    return [sys.executable, "-m", f"{__package__}.{module}", str(folder), *arguments]
+
+
+class Journal:
+    """Reads the lines of a journal that are whole, each once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+
+    def cut(self) -> Self:
+        """Drop a last line that a crash has cut off."""
+        if self._path.exists():
+            data = self._path.read_bytes()
+            if not data.endswith(b"\n"):
+                os.truncate(self._path, data.rfind(b"\n") + 1)
+        return self
+
+    def new(self) -> Iterator[Event]:
+        """What has come since the last call."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read += len(line)
+                yield json.loads(line)

@@ -1,0 +1,29 @@
+"""The folder of the strikes' orders, and one local Ray for the faults that leave it alive."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+import strikes
+
+
+@pytest.fixture(scope="session")
+def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the strikes' orders, known to every process of the session."""
+    folder = tmp_path_factory.mktemp("strikes")
+    os.environ[strikes.FOLDER] = str(folder)
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)  # for Ray's workers
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two_cpus(orders: Path) -> Iterator[None]:
+    """A local Ray for a module's tests."""
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()

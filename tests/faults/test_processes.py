@@ -1,0 +1,120 @@
+"""Lost, late and fatal processes under a running driver: the same bytes, a line in the log, bounded time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scene import SWEEP, launched, plan, values
+from strikes import order
+
+from raypfrl import RunConfig, SettingsError
+
+pytestmark = pytest.mark.usefixtures("two_cpus")
+
+
+@pytest.fixture(scope="module")
+def quiet(two_cpus: None, orders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the sweep gives when nothing happens."""
+    order(orders)
+    folder = tmp_path_factory.mktemp("quiet") / "sweep"
+    assert launched(folder) == 0
+    assert not (folder / "log.txt").exists()
+    return values(folder)
+
+
+@pytest.mark.parametrize(
+    ("strikes", "said"),
+    [
+        (["agent.1.kill"], "agents 0, 1, round 1: their process died; actor 0 replaced, called again"),
+        (
+            ["agent.1.hang"],
+            "agents 0, 1, round 1: no answer within round_timeout = 5 s; actor 0 replaced, called again",
+        ),
+        (["trial.2.kill"], "The actor died unexpectedly before finishing this task. Its trial goes on from its last"),
+        pytest.param(
+            ["agent.0.kill", "agent.2.kill", "evaluation.0.kill", "evaluation.3.kill", "trial.0.kill", "trial.3.kill"],
+            "agents 0, 1, round 3: their process died; actor 0 replaced, called again",
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_a_lost_process_changes_nothing(
+    quiet: dict[str, Any], orders: Path, tmp_path: Path, strikes: list[str], said: str
+) -> None:
+    order(orders, *strikes)
+    assert launched(tmp_path / "sweep") == 0
+    assert not list(orders.iterdir()), "a strike did not happen"
+    assert values(tmp_path / "sweep") == quiet
+    log = (tmp_path / "sweep" / "log.txt").read_text()
+    assert said in log
+    assert len(log.splitlines()) == len(strikes)
+
+
+def test_an_agent_that_always_kills_its_process_fails_its_trial_and_no_other(
+    quiet: dict[str, Any], orders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order(orders, "agent.3.always-kill")  # round 3 exists in the longer trial only
+    longer = RunConfig(**{**plan()[0].model_dump(), "rounds": 4})
+    assert launched(tmp_path / "sweep", [longer, *plan()]) == 1
+    found = values(tmp_path / "sweep")
+    assert found["trials"][0]["status"] == "failed"
+    assert found["trials"][0]["message"] == "agents 0, 1, round 3: their process died, 3 times out of 3"
+    assert found["trials"][1:] == quiet["trials"]
+
+    order(orders)  # the cause is removed: the same command repeats the failed trial from its last evaluation
+    assert launched(tmp_path / "sweep", [longer, *plan()]) == 0
+    assert [row["status"] for row in values(tmp_path / "sweep")["trials"]] == ["finished"] * 3
+
+
+def test_min_agents_averages_those_who_answered_and_says_who_did_not(orders: Path, tmp_path: Path) -> None:
+    settings = {**SWEEP.base, "method": "exact", "min_agents": 1}
+    order(orders, "agent.1.hang")
+    partial = RunConfig(**settings)
+    assert launched(tmp_path / "sweep", [partial]) == 0
+    found = values(tmp_path / "sweep")
+    assert [row["min_agents"] for row in found["trials"]] == ["1"]
+    missed = [line.split(",")[-1] for line in found["evaluations"].splitlines()[1:]]
+    assert sorted(set(missed)) == ["", "1:0 1:1"]
+    assert "left out" in (tmp_path / "sweep" / "log.txt").read_text()
+
+    # The same by hand, in this process: in round 1 the server averages agent 2 alone.
+    from raypfrl.federation import InProcess, Server
+
+    whole = RunConfig(**{**settings, "min_agents": 0})
+
+    class WithoutAgents01InRound1(InProcess):
+        def local_updates(self, numbers: Any, theta: Any, round: int) -> Any:
+            updates = super().local_updates(numbers, theta, round)
+            return [None, None, updates[2]] if round == 1 else updates
+
+    server = Server(whole, WithoutAgents01InRound1(whole))
+    for _ in range(3):
+        server.run_round()
+    assert found["states"][f"{partial.key()}.npz"]["theta"] == server.theta.tobytes()
+    assert server.missed == [(1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"min_agents": 4}, "min_agents = 4 is above the 3 agents of a round; lower it"),
+        ({"min_agents": 1, "actors": 0}, "min_agents needs actors"),
+        ({"round_timeout": 0}, "round_timeout = 0"),
+    ],
+)
+def test_partial_participation_that_cannot_be_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        RunConfig(**{**SWEEP.base, "method": "exact", **settings})
+
+
+def test_the_settings_that_change_results_are_the_trials_name() -> None:
+    base = {**SWEEP.base, "method": "exact"}
+    key = RunConfig(**base).key()
+    assert RunConfig(**{**base, "round_timeout": 1.0}).key() == key
+    assert RunConfig(**{**base, "min_agents": 3}).key() == key  # all three: nobody can be left out
+    partial = RunConfig(**{**base, "min_agents": 2})
+    assert partial.key() != key
+    assert RunConfig(**{**base, "min_agents": 2, "round_timeout": 1.0}).key() != partial.key()
