@@ -1,4 +1,4 @@
-"""``python -m analysis figures|table|report``: everything that is drawn from committed results."""
+"""``python -m analysis figures|table|report|keep``: everything that is drawn from committed results."""
 
 from __future__ import annotations
 
@@ -60,9 +60,16 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
+def _keep(options: argparse.Namespace) -> int:
+    from analysis.keep import keep
+
+    print(keep(options.sweep, options.results / (options.name or options.sweep.resolve().name), last=options.last))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="figures|table|report")
+    commands = parser.add_subparsers(required=True, metavar="figures|table|report|keep")
     figures = commands.add_parser("figures", help="draw figures (default: all) as PNG and SVG")
     figures.add_argument("names", nargs="*", metavar="NAME")
     figures.add_argument("--out", type=Path, default=ROOT / "docs" / "figures", help="folder to write to")
@@ -71,6 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--readme", type=Path, default=ROOT / "README.md")
     table.add_argument("--check", action="store_true", help="write nothing; fail where the README has drifted")
     table.set_defaults(run=_table)
+    kept = commands.add_parser("keep", help="copy a sweep's tables to the committed results")
+    kept.add_argument("sweep", type=Path, metavar="SWEEP_DIR")
+    kept.add_argument("--name", help="folder of the copy (default: SWEEP_DIR's)")
+    kept.add_argument("--last", action="store_true", help="only each trial's first and last evaluation")
+    kept.add_argument("--results", type=Path, default=RESULTS, help="folder that holds the sweeps' folders")
+    kept.set_defaults(run=_keep)
     for command in (figures, table):
         command.add_argument("--results", type=Path, default=RESULTS, help="folder that holds the sweeps' folders")
         command.add_argument(

@@ -131,7 +131,7 @@ class OnActors:
             return f"no answer within round_timeout = {self._config.round_timeout:g} s"
         if isinstance(error, OutOfMemoryError) or "running low on memory" in str(error):
             return "their process was killed because memory ran out"
-        return "their node died" if "node" in str(error) and "died" in str(error) else "their process died"
+        return "their node died" if "node has died" in str(error) else "their process died"
 
     def _replace(self, place: int) -> None:
         ray.kill(self._actors[place])

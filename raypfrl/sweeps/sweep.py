@@ -48,10 +48,15 @@ class Sweep:
         return list({config.key(): config for config in configs}.values())
 
     def swept(self) -> tuple[str, ...]:
-        """The settings that differ between points: what tells the curves apart."""
+        """The settings that tell the points apart, as few as will do: rounds is not among them where tau implies it."""
         points = self.points()
-        names = dict.fromkeys(name for point in points for name in point)
-        return tuple(name for name in names if len({repr(point.get(name)) for point in points}) > 1)
+        told: list[str] = []
+        groups = 1
+        for name in dict.fromkeys(("method", *(name for point in points for name in point))):
+            finer = len({tuple(repr(point.get(each)) for each in (*told, name)) for point in points})
+            if finer > groups:
+                told, groups = [*told, name], finer
+        return tuple(told)
 
     def with_settings(self, settings: Settings) -> Sweep:
         """The sweep with ``settings`` in place of whatever it says of them."""

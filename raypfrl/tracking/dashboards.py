@@ -28,7 +28,7 @@ def publish(name: str, sweep: Sweep, entity: str, project: str, *, dry_run: bool
         import wandb_workspaces.workspaces as ws
     except ImportError:
         raise SettingsError("dashboards need wandb-workspaces: pip install 'raypfrl[dashboards]'") from None
-    workspace = ws.Workspace(
+    workspace: Any = ws.Workspace(
         entity=entity,
         project=project,
         name=name,
@@ -47,8 +47,9 @@ def publish(name: str, sweep: Sweep, entity: str, project: str, *, dry_run: bool
 
 def _sections(sweep: Sweep) -> dict[str, list[Any]]:
     """The panels, by the title of their section."""
-    import wandb_workspaces.reports.v2 as wr
+    import wandb_workspaces.reports.v2
 
+    wr: Any = wandb_workspaces.reports.v2  # it does not say what it exports
     configs = sweep.trials([0])
     swept, against = sweep.swept() or ("method",), sweep.against or (sweep.swept() or ("method",))[0]
     median: dict[str, Any] = {"groupby_aggfunc": "median", "groupby_rangefunc": "minmax"}

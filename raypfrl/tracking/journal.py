@@ -19,7 +19,7 @@ from raypfrl.metrics import tracked
 
 PROJECT = "raypfrl"
 END = 30.0  # seconds that the driver waits for the writer after the last trial; it needs less than one
-OFFLINE, ONLINE, OFF = MODES = ("offline", "online", "off")
+OFFLINE, ONLINE, OFF = ("offline", "online", "off")
 _WANDB_MODES = {"dryrun": OFFLINE, "run": ONLINE, "shared": ONLINE, "disabled": OFF}
 
 Event = dict[str, Any]

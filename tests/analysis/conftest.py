@@ -24,7 +24,8 @@ NAVIGATION = {
 
 
 def _run(settings: Mapping[str, Any], evaluations: list[dict[str, Any]]) -> Rows:
-    trial = "-".join(str(settings[k]) for k in ("method", "population", "alpha", "beta", "tau", "m_h", "seed"))
+    names = ("method", "population", "alpha", "beta", "tau", "m_in", "m_h", "curvature", "curvature_clip", "seed")
+    trial = "-".join(str(settings.get(name)) for name in names)
     per_step = 20 if settings["method"] == "first_order" else 30
     for row in evaluations:
         row.setdefault("trajectories", row["round"] * settings["tau"] * per_step)
@@ -113,13 +114,42 @@ def local_steps(seeds: int) -> Iterator[Rows]:
         yield _curves(grid, (0.5, after), 400 // tau, 0.012, "exact")
 
 
+def curvature_remedies(seeds: int) -> Iterator[Rows]:
+    estimators = ("paper", "causal", "causal_baseline", "causal_value")
+    points = [*itertools.product((10, 100, 1000), estimators, (None, 1.0)), (10, "paper", 0.5), (10, "causal", 0.5)]
+    for (m_h, curvature, clip), seed in itertools.product(points, range(seeds)):
+        after = 1.7 if clip else 0.2 + 0.15 * np.log10(m_h) * (1 + estimators.index(curvature))
+        grid = {**NAVIGATION, "method": "exact", "m_h": m_h, "curvature": curvature, "curvature_clip": clip}
+        yield _curves({**grid, "seed": seed}, (after / 2, after), 150, 0.1, "256")
+    for seed in range(seeds):
+        free = {**NAVIGATION, "method": "fedavg_pg", "curvature": "paper", "curvature_clip": None, "seed": seed}
+        yield _curves(free, (1.5, 1.8), 150, 0.08, "256")
+
+
+def matched_budget(seeds: int) -> Iterator[Rows]:
+    exact = [("exact", 10, 10, 10, "paper", None), ("exact", 10, 10, 10, "causal_value", 0.5)]
+    free = [(method, m, 0, m, "paper", None) for method in ("first_order", "fedavg_pg") for m in (15, 10)]
+    for family, (method, m_in, m_h, m_out, curvature, clip), seed in itertools.product(
+        (GRIDWORLD, NAVIGATION), [*exact, *free], range(seeds)
+    ):
+        rounds = family["rounds"] * 30 // (m_in + m_h + m_out)
+        grid = {**family, "method": method, "m_in": m_in, "m_h": m_h, "m_out": m_out, "rounds": rounds, "seed": seed}
+        top = 0.7 + 0.1 * ((clip or 0) - (method == "fedavg_pg")) + 0.9 * (family is NAVIGATION)
+        settings = {**grid, "curvature": curvature, "curvature_clip": clip}
+        trials, rows = _curves(settings, (top / 2, top), rounds, 0.05, "exact" if family is GRIDWORLD else "256")
+        rows["trajectories"] = rows["round"] * 5 * (m_in + m_h + m_out)
+        yield trials, pd.concat([rows, rows.assign(split="held_out", **{"return": rows["return"] - 0.05})])
+
+
 SWEEPS: Mapping[str, Callable[[int], Iterator[Rows]]] = {
     "personalization": personalization,
     "adaptation_step_size": adaptation_step_size,
     "curvature_bottleneck": curvature_bottleneck,
     "curvature_bottleneck_100": curvature_bottleneck,
+    "curvature_remedies": curvature_remedies,
     "few_shot": few_shot,
     "local_steps": local_steps,
+    "matched_budget": matched_budget,
 }
 
 
@@ -142,6 +172,19 @@ def write(directory: Path, name: str, seeds: int) -> Path:
     return folder
 
 
+def _noise() -> pd.DataFrame:
+    points = itertools.product(
+        ("gridworld", "navigation"), ("initial", "trained"), range(10),
+        enumerate(("paper", "causal", "causal_baseline", "causal_value")), (10, 100, 1000),
+    )  # fmt: skip
+    rows = [
+        (population, name, seed, curvature, m_h, x := (40 + seed) / m_h / 2**better, x / 2)
+        for population, name, seed, (better, curvature), m_h in points
+    ]
+    columns = ["population", "parameters", "seed", "curvature", "m_h", "squared_error", "relative_error"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def _rollouts() -> pd.DataFrame:
     r = np.random.default_rng(0)
     goal, rows = np.array([0.78, 0.17]), []
@@ -161,6 +204,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("results")
     for name in SWEEPS:
         write(directory, name, 24 if name.endswith("_100") else 10)
+    (directory / "curvature_noise").mkdir()
+    _noise().to_csv(directory / "curvature_noise" / "noise.csv", index=False)
     return directory
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.figures import FIGURES
+from analysis.frames import load
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,3 +47,16 @@ def test_the_analysis_imports_no_ray_torch_or_wandb() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_keep_copies_the_tables_to_the_bit(results: Path, tmp_path: Path, last: bool) -> None:
+    source, flag = results / "personalization", ["--last"] if last else []
+    assert main(["keep", str(source), "--results", str(tmp_path), *flag]) == 0
+    kept, whole = load(tmp_path / "personalization"), load(source)
+    assert kept.about == whole.about
+    assert (tmp_path / "personalization/trials.csv").read_bytes() == (source / "trials.csv").read_bytes()
+    lines = (tmp_path / "personalization/evaluations.csv").read_text().splitlines()
+    assert set(lines) <= set((source / "evaluations.csv").read_text().splitlines())
+    final = whole.evaluations["round"] == whole.evaluations["round"].max()
+    assert len(kept.evaluations) == len(whole.evaluations) if not last else len(kept.evaluations) >= final.sum()

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ HERE = Path(__file__).parent
 SECONDS = 120  # bounded: a driver that hangs fails its test
 
 
-def command(orders: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+def command(orders: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
     """Run ``raypfrl`` in a process of its own, with everything that can be struck in its place."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "WANDB_MODE": "disabled"}
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "WANDB_MODE": "disabled", **more}
     return subprocess.run(
         [sys.executable, str(HERE / "strikes.py"), *map(str, arguments)],
         env=environment, capture_output=True, text=True, timeout=SECONDS, check=False,
@@ -95,3 +96,46 @@ def test_a_full_disk_stops_the_run_in_one_line_and_leaves_whole_files(
     monkeypatch.undo()
     assert launched(folder) == 0
     assert values(folder) == quiet
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, of 128 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "none", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.getuid() != 0, reason="to mount a small disk needs root")
+def test_a_disk_that_is_really_full(quiet: dict[str, Any], orders: Path, disk: Path, sweep_file: Path) -> None:
+    order(orders)
+    stopped = command(orders, "sweep", sweep_file, "--out", disk / "sweep")
+    assert stopped.returncode == 1, stopped.stderr
+    assert "No space left on device" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    assert all(path.read_text().endswith("\n") for path in (disk / "sweep").glob("*.csv") if path.stat().st_size)
+
+    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    assert command(orders, "resume", disk / "sweep").returncode == 0
+    assert values(disk / "sweep") == quiet
+
+
+@pytest.mark.slow
+def test_memory_pressure(quiet: dict[str, Any], orders: Path, tmp_path: Path, sweep_file: Path) -> None:
+    """An agent that takes 8 GB where Ray lets the machine have 3 GB more than it uses now."""
+    table = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    total, free = (int(table[name].split()[0]) / 2**20 for name in ("MemTotal", "MemAvailable"))
+    if free < 12:
+        pytest.skip(f"{free:.0f} GB of memory are free, and 12 are needed")
+    order(orders, "agent.1.memory")
+    environment = {
+        "RAY_memory_usage_threshold": f"{1 - (free - 3) / total:.3f}", "RAY_memory_monitor_refresh_ms": "100",
+    }  # fmt: skip
+    done = command(orders, "sweep", sweep_file, "--out", tmp_path / "sweep", **environment)
+    assert done.returncode == 0, done.stderr
+    assert not list(orders.iterdir()), "the strike did not happen"
+    assert "their process was killed because memory ran out" in (tmp_path / "sweep" / "log.txt").read_text()
+    assert values(tmp_path / "sweep") == quiet

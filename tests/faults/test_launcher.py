@@ -52,7 +52,7 @@ class Site:
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
-    def end(self) -> None:
+    def end_nodes(self) -> None:
         """End every process of this home, and no other: ``ray stop`` would end all of Ray's on the machine."""
         for _ in range(2):
             for process in Path("/proc").glob("[0-9]*"):
@@ -79,7 +79,7 @@ def site() -> Iterator[Site]:
     )
     (home / ".profile").write_text(f"export PATH={site.environment['PATH']}\n")  # a login shell begins with its own
     ssh = home / "bin" / "ssh"
-    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -p {SSH_PORT} "$@"\n')
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -p {SSH_PORT} -i {home}/key "$@"\n')  # ssh's ~ is not $HOME
     ssh.chmod(0o755)
     Path("/run/sshd").mkdir(exist_ok=True)
     assert site.run("ray", "get-auth-token", "--generate").returncode == 0
@@ -91,7 +91,7 @@ def site() -> Iterator[Site]:
     )
     server = subprocess.Popen([str(SSHD), "-D", "-f", str(home / "sshd_config")])
     yield site
-    site.end()
+    site.end_nodes()
     server.terminate()
     server.wait()
     shutil.rmtree(home)
@@ -120,24 +120,27 @@ def test_up_and_submit(site: Site, here: dict[str, Any]) -> None:
     up = site.run("ray", "up", "-y", "--no-config-cache", "cluster.yaml")
     assert up.returncode == 0, up.stdout + up.stderr
 
-    submitted = site.run("ray", "submit", "cluster.yaml", "files/small.py", "--", "--seeds", 2, "--cpus", 2)
+    sweep = ["--seeds", 2, "--cpus", 2, "--out", site.home / "submitted"]
+    submitted = site.run("ray", "submit", "cluster.yaml", "files/small.py", "--", *sweep)
     assert submitted.returncode == 0, submitted.stdout + submitted.stderr
     assert "on 2 nodes" in submitted.stdout
-    assert values(site.home / "results" / "small") == here
+    assert values(site.home / "submitted") == here
 
     wrong = site.run("ray", "submit", "cluster.yaml", "files/small.py", "--", "--seeds", 0)
     assert wrong.returncode != 0
     assert "give at least one seed" in wrong.stdout + wrong.stderr
-    site.run("ray", "down", "-y", "cluster.yaml")
+    site.end_nodes()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("aiohttp_cors") is None, reason="there is no ray[default]")
 def test_job_submit(site: Site, here: dict[str, Any]) -> None:
-    site.run("ray", "start", "--head", f"--port={PORT}", "--num-cpus=2", f"--dashboard-port={DASHBOARD_PORT}")
+    head = site.run("ray", "start", "--head", f"--port={PORT}", "--num-cpus=2", f"--dashboard-port={DASHBOARD_PORT}")
+    assert head.returncode == 0, head.stdout + head.stderr
     address = f"http://127.0.0.1:{DASHBOARD_PORT}"
     for out, seeds, status in (("job", "2", 0), ("wrong", "0", 1)):
         command = [sys.executable, "small.py", "--seeds", seeds, "--out", site.home / out]
-        submit = ["ray", "job", "submit", f"--address={address}", "--working-dir", site.home / "files", "--"]
-        done = site.run(*submit, *command)
+        submit = ["ray", "job", "submit", "--working-dir", site.home / "files", "--"]
+        done = site.run(*submit, *command, RAY_ADDRESS=address)
         assert done.returncode == status, done.stdout + done.stderr
     assert values(site.home / "job") == here
+    site.end_nodes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -9,10 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import raypfrl
 from raypfrl.oracles.fused import specialise
+
+navigation = importlib.import_module("raypfrl.populations.navigation")  # the module, not the function of that name
 
 # Prints how often the oracle's entry function was compiled, how many functions were compiled in all, whether torch
 # came in, and where the package lies.
@@ -71,15 +75,31 @@ def test_one_process_compiles_and_the_others_load(tmp_path: Path) -> None:
     assert files(package) == before
 
 
-def test_changed_sources_are_compiled_anew(tmp_path: Path) -> None:
-    """The name of the entry's file follows every source, and the task's."""
+def test_a_changed_package_is_compiled_anew_and_not_under_the_old_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYPFRL_CACHE", str(tmp_path))
+    monkeypatch.setattr(specialise, "_SOURCES", [specialise._SOURCES[0] + "#", *specialise._SOURCES[1:]])
     sizes = specialise.Sizes("raypfrl.populations.gridworld", "tabular", 1, 4, 16)
-    sources = specialise._sources(sizes)
-    package = Path(specialise.__file__).parent
-    texts = [path.read_text() for path in [*package.glob("*.py"), package.parents[1] / "populations" / "gridworld.py"]]
-    assert set(texts) <= set(sources)
-    changed = [[*sources[:i], source + "#", *sources[i + 1 :]] for i, source in enumerate(sources)]
-    assert len({specialise._digest(repr(sizes), *texts) for texts in [sources, *changed]}) == len(sources) + 1
+    with pytest.raises(RuntimeError, match="start it again"):
+        specialise.compiled.__wrapped__(sizes, "outcomes")
+    assert not list(tmp_path.glob("*.py"))
+    assert set(specialise._sources()) == {path.read_text() for path in Path(specialise.__file__).parent.glob("*.py")}
+
+
+def test_a_changed_task_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its functions' code, their numbers and their tables are part of the name; what is not compiled is not."""
+    texts = [specialise._task_text(navigation)]
+    for name, value in {
+        "measure": lambda goal, state: (state[0], state[0] > 1.0, state[0]),
+        "GOAL_RADIUS": 0.25,
+        "_MOVE_X": np.zeros(8, np.float32),
+    }.items():
+        monkeypatch.setattr(navigation, name, value)
+        texts.append(specialise._task_text(navigation))
+    assert len(set(texts)) == len(texts)
+    monkeypatch.setattr(navigation, "ARC", 0.25)
+    assert specialise._task_text(navigation) == texts[-1]
 
 
 def test_where_compiled_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ def errors(bits: NDArray[np.uint32]) -> tuple[float, float]:
     return float(tanh_error), float(exp_error)
 
 
-TANH_ERROR, EXP_ERROR = 3.4e-7, 8.3e-8  # measured over all float32 numbers
+TANH_ERROR, EXP_ERROR = 3.51e-7, 8.3e-8  # measured over all float32 numbers
 
 
 def test_tanh_and_exp_are_accurate_over_all_of_float32() -> None:
@@ -119,6 +119,7 @@ def test_tanh_and_exp_are_accurate_over_all_of_float32() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # two minutes of computing
 def test_tanh_and_exp_on_every_float32_number() -> None:
     worst = np.max([errors(np.arange(at, at + 2**24, dtype=np.uint32)) for at in range(0, 2**32, 2**24)], axis=0)
     assert worst[0] <= TANH_ERROR

@@ -85,7 +85,7 @@ def inspect(segment: Path) -> list[dict[str, Any]]:
 
 def segments(folder: Path) -> list[Path]:
     """The .wandb files of a folder of results, the oldest first."""
-    return sorted(folder.glob("wandb/*run-*/*.wandb"))
+    return sorted(folder.glob("wandb/*run-*/*.wandb"), key=lambda path: path.parent.name.removeprefix("offline-"))
 
 
 def history(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

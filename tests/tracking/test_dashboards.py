@@ -26,16 +26,17 @@ def panels(workspace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 def test_every_sweep_has_a_dashboard(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("wandb_workspaces")
     sweep = load(path)
-    assert sweep.against in sweep.swept()
+    against = sweep.against or (sweep.swept() or ("method",))[0]
+    assert against in (*sweep.swept(), "method")
     assert main(["dashboard", str(path), "--entity", "lab", "--project", "study", "--dry-run"]) == 0
     workspace = json.loads(capsys.readouterr().out)
     assert (workspace["entity"], workspace["project"], workspace["displayName"]) == ("lab", "study", path.stem)
     assert path.stem in json.dumps(workspace["spec"]["section"]["runSets"][0]["filters"])
     shown = panels(workspace)
-    seeds, median = shown[f"Return after adaptation against {sweep.against}"]
-    assert seeds["config"]["xAxis"] == f"config:{sweep.against}.value"
+    seeds, median = shown[f"Return after adaptation against {against}"]
+    assert seeds["config"]["xAxis"] == f"config:{against}.value"
     assert seeds["config"]["yAxis"] == "summary:after/return"
-    assert (median["config"]["groupBy"], median["config"]["groupAgg"]) == (f"{sweep.against}.value", "median")
+    assert (median["config"]["groupBy"], median["config"]["groupAgg"]) == (f"{against}.value", "median")
     grouped = {panel["config"]["groupBy"] for panel in shown["Learning curves"]}
     assert {f"{name}.value" for name in sweep.swept()} <= grouped
     columns = shown["Hyperparameters"][0]["config"]["columns"]

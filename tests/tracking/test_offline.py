@@ -173,6 +173,7 @@ def test_a_flushed_row_survives_a_kill_of_everything(tmp_path: Path) -> None:
     assert [item["round"] for item in history(inspect(segments(tmp_path)[0]))] == [0]
 
 
+@pytest.mark.slow
 def test_a_failed_trial_that_is_tried_again_goes_on_in_its_run(tmp_path: Path) -> None:
     id = tell(tmp_path, (0, 1), "failed")
     assert tell(tmp_path, (2, 3), "finished") == id

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from raypfrl.oracles.fused.specialise import Sizes, compiled
+from raypfrl.oracles.fused.specialise import COMPILED_FUNCTIONS, Sizes, compiled
 from raypfrl.oracles.oracle import Meter, Outcome
 from raypfrl.policies import MLPSoftmax, Policy, TabularSoftmax, Vector
 from raypfrl.populations.population import Task
 from raypfrl.streams import Stream
 
 LANES = 16  # trajectories in lockstep: a whole vector register of AVX-512, two of AVX2, four of SSE
-TASK_FUNCTIONS = ("fits", "constants", "initial", "observe", "transition", "measure")
+TASK_FUNCTIONS = ("fits", "constants", *COMPILED_FUNCTIONS)
 
 
 class Trajectories(NamedTuple):

@@ -2,8 +2,8 @@
 
 The entry function of an estimator, for one family of tasks and policies, stands in a file of its own in the user's
 cache folder (``RAYPFRL_CACHE``, else the XDG cache). The file's name carries a hash of all that goes into the machine
-code: every source, the sizes, the compiler's version. So numba's own cache, which lies beside that file and looks at
-that file alone, is never stale; it tells CPUs apart by itself.
+code: this package's sources, the task's functions, the sizes, the compiler's version. So numba's own cache, which lies
+beside that file and looks at that file alone, is never stale; it tells CPUs apart by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 Estimator = Callable[..., None]
+COMPILED_FUNCTIONS = ("initial", "observe", "transition", "measure")  # of a task
 
 _SOURCE = '''\
 """Written by raypfrl.oracles.fused.specialise; what was compiled from it lies beside it. Safe to delete."""
@@ -60,18 +64,25 @@ def build(sizes: Sizes) -> Any:
 
 @functools.cache
 def compiled(sizes: Sizes, name: str) -> Estimator:
-    """The estimator ``name``, compiled; from disk if some process of this user has compiled it before."""
+    """The estimator ``name``, compiled; from disk if some process of this user has compiled it before.
+
+    Raises RuntimeError where it is not on disk and this package's files are no longer what was imported.
+    """
     from filelock import FileLock
     from numba.core.registry import cpu_target
 
-    entry = cache_folder() / f"{name}_{_digest(repr(sizes), *_sources(sizes))}.py"
+    task = _task_text(sys.modules[sizes.task])
+    entry = cache_folder() / f"{name}_{_digest(repr(sizes), task, *_VERSIONS, *_SOURCES)}.py"
     cpu = repr(cpu_target.target_context.codegen().magic_tuple())
     done = entry.with_suffix(f".{_digest(cpu)}")
     if done.exists():
         return _load(entry, name)
     with FileLock(entry.with_suffix(".lock")):  # one process compiles, the others wait and load
         if not entry.exists():
-            arguments = inspect.signature(getattr(build(sizes), name).py_func).parameters
+            estimator = getattr(build(sizes), name)
+            if _sources() != _SOURCES:  # else new code might be kept under the old code's name
+                raise RuntimeError(f"{Path(__file__).parent} changed under a running process; start it again")
+            arguments = inspect.signature(estimator.py_func).parameters
             _write(entry, _SOURCE.format(sizes=sizes, name=name, arguments=", ".join(arguments)))
         function = _load(entry, name)
         done.touch()
@@ -83,23 +94,32 @@ def cache_folder() -> Path:
     chosen = os.environ.get("RAYPFRL_CACHE")
     users = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "raypfrl"
     owner = os.getuid() if hasattr(os, "getuid") else "user"
-    for folder in (Path(chosen) if chosen else users, Path(tempfile.gettempdir()) / f"raypfrl-{owner}"):
+    temporary = Path(tempfile.gettempdir()) / f"raypfrl-{owner}"
+    for folder in (Path(chosen) if chosen else users, temporary):
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError:
             continue
-        if owner == "user" or folder.stat().st_uid == owner:  # code is run from there: never from another user's
+        if folder != temporary or folder.stat().st_uid == owner:  # code is run from there: not from another user's
             return folder
     return Path(tempfile.mkdtemp(prefix="raypfrl-"))
 
 
-def _sources(sizes: Sizes) -> list[str]:
-    """Everything but the sizes that the machine code depends on."""
-    task = sys.modules[sizes.task].__file__
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(str(task))]
-    versions = [importlib.metadata.version(package) for package in ("numba", "llvmlite", "numpy")]
-    return [sys.version, *versions, *(file.read_text(encoding="utf-8") for file in files)]
+def _sources() -> list[str]:
+    return [file.read_text(encoding="utf-8") for file in sorted(Path(__file__).parent.glob("*.py"))]
+
+
+_SOURCES = _sources()  # as imported: before anything else of the package that is compiled
+_VERSIONS = [sys.version, *(importlib.metadata.version(package) for package in ("numba", "llvmlite", "numpy"))]
+
+
+def _task_text(task: ModuleType) -> str:
+    """The task's compiled functions as they are in memory: code, and the numbers of their file that they use."""
+    functions = [getattr(task, name) for name in COMPILED_FUNCTIONS]
+    used = [(f.__globals__[name], name) for f in functions for name in f.__code__.co_names if name in f.__globals__]
+    numbers = [(name, x.tobytes() if isinstance(x, np.ndarray) else x) for x, name in used if not inspect.ismodule(x)]
+    return repr(([(f.__code__.co_code, f.__code__.co_consts) for f in functions], numbers))
 
 
 def _digest(*texts: str) -> str:

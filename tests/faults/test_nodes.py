@@ -1,0 +1,242 @@
+"""Several nodes: the bytes of one, the loss of one, and what is refused before training starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+from scene import launched, plan, values
+from strikes import order
+
+import raypfrl
+from raypfrl import SettingsError
+from raypfrl.federation import train
+from raypfrl.sweeps.nodes import check
+from raypfrl.sweeps.results import Results, pack
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+privileged = pytest.mark.skipif(
+    os.getuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"),
+    reason="namespaces need root and iproute2",
+)
+PORT = 6398
+
+
+@pytest.fixture(scope="module")
+def quiet(orders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The sweep in this process, without Ray."""
+    folder = tmp_path_factory.mktemp("quiet") / "sweep"
+    results = Results(folder, "quiet")
+    results.begin(plan(), {})
+    for config in plan():
+        training = train(config)
+        for metrics in training:
+            results.record(config.key(), config, {**metrics, "checkpoint": pack(training.state())})
+    return values(folder)
+
+
+@pytest.fixture
+def cluster(orders: Path) -> Iterator[Cluster]:
+    """A head without CPUs, so that trials and agents are elsewhere."""
+    order(orders)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def connect(cluster: Cluster) -> None:
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, log_to_driver=False)
+
+
+@pytest.mark.parametrize(("nodes", "strategy"), [(2, "SPREAD"), (3, "PACK")])
+def test_many_nodes_give_the_bytes_of_one(
+    quiet: dict[str, Any],
+    cluster: Cluster,
+    tmp_path: Path,
+    nodes: int,
+    strategy: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for _ in range(nodes):
+        cluster.add_node(num_cpus=1)
+    connect(cluster)
+    assert launched(tmp_path / "sweep", strategy=strategy) == 0
+    assert f"on {nodes + 1} nodes" in capfd.readouterr().out
+    assert values(tmp_path / "sweep") == quiet
+
+
+def test_a_lost_node_changes_nothing(quiet: dict[str, Any], orders: Path, cluster: Cluster, tmp_path: Path) -> None:
+    for _ in range(2):
+        cluster.add_node(num_cpus=2)
+    connect(cluster)
+    order(orders, "agent.1.node")
+    assert launched(tmp_path / "sweep") == 0
+    assert not list(orders.iterdir()), "the strike did not happen"
+    assert values(tmp_path / "sweep") == quiet
+    assert "died" in (tmp_path / "sweep" / "log.txt").read_text()
+
+
+class Host:
+    """A node as a process of its own, started by ``prefix`` (a namespace and what is mounted or routed there)."""
+
+    def __init__(self, prefix: list[str], *arguments: str) -> None:
+        environment = {**os.environ, "RAY_TMPDIR": f"/tmp/rp{os.getpid()}"}  # not this user's current cluster
+        self._process = subprocess.Popen(
+            [*prefix, shutil.which("ray") or "ray", "start", "--block", *arguments],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=environment,
+        )  # fmt: skip
+
+    def end(self) -> None:
+        for pid in _descendants(self._process.pid):
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                continue
+        self._process.wait()
+
+
+def _descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    found = children.read_text().split() if children.exists() else []
+    return [deeper for child in found for deeper in _descendants(int(child))] + [pid]
+
+
+def mounted(command: str) -> list[str]:
+    """A prefix: what follows sees its own mounts."""
+    return ["unshare", "--mount", "sh", "-c", f'{command} && exec "$0" "$@"']
+
+
+@privileged
+@pytest.mark.parametrize(
+    ("hide", "said"),
+    [
+        ("mount -t tmpfs none {package}", "raypfrl cannot be imported"),
+        ("mount --bind {other} {package}", "source .* install the same versions on every node"),
+        ("mount -t tmpfs none {results}", "does not see: they would be lost with this node's disk"),
+    ],
+    ids=["no package", "another version", "another disk"],
+)
+def test_a_node_that_does_not_fit_is_named_before_training(
+    cluster: Cluster, tmp_path: Path, hide: str, said: str
+) -> None:
+    package, other, results = Path(raypfrl.__file__).parent, tmp_path / "other", tmp_path / "results"
+    shutil.copytree(package, other)
+    (other / "metrics.py").write_text((other / "metrics.py").read_text() + "\n# another version\n")
+    results.mkdir()
+    host = Host(
+        mounted(hide.format(package=package, other=other, results=results)),
+        f"--address={cluster.address}",
+        "--num-cpus=2",
+    )
+    try:
+        _until(lambda: len(cluster.list_all_nodes()) > 0)
+        ray.init(address=cluster.address, log_to_driver=False)
+        _until(lambda: sum(node["Alive"] for node in ray.nodes()) == 2)
+        with pytest.raises(SettingsError, match=said):
+            launched(results / "sweep")
+        assert not (results / "sweep").exists()
+        if "disk" in said:
+            assert check(results / "sweep", own_disk=True) == 2
+    finally:
+        host.end()
+
+
+@pytest.fixture
+def bridge() -> Iterator[Callable[..., None]]:
+    """Two hosts on a network of their own: namespaces rp1 and rp2 behind a bridge; this process is the third host."""
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(["ip", *arguments], check=True)
+
+    ip("link", "add", "rpbr", "type", "bridge")
+    ip("addr", "add", "10.77.0.1/24", "dev", "rpbr")
+    ip("link", "set", "rpbr", "up")
+    for number in (1, 2):
+        name = f"rp{number}"
+        ip("netns", "add", name)
+        ip("link", "add", f"rpv{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("link", "set", f"rpv{number}", "master", "rpbr", "up")
+        ip("-n", name, "addr", "add", f"10.77.0.1{number}/24", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+        ip("-n", name, "link", "set", "lo", "up")
+    yield ip
+    for number in (1, 2):
+        ip("netns", "del", f"rp{number}")
+    ip("link", "del", "rpbr")
+
+
+@privileged
+def test_a_host_that_is_cut_off_changes_nothing(
+    quiet: dict[str, Any], orders: Path, bridge: Callable[..., None], tmp_path: Path
+) -> None:
+    hosts = [
+        Host([], "--head", f"--port={PORT}", "--node-ip-address=10.77.0.1", "--num-cpus=0", "--include-dashboard=false")
+    ]
+    stop = threading.Event()
+    try:
+        time.sleep(5)
+        for number in (1, 2):
+            prefix = ["ip", "netns", "exec", f"rp{number}"]
+            hosts.append(
+                Host(prefix, f"--address=10.77.0.1:{PORT}", f"--node-ip-address=10.77.0.1{number}", "--num-cpus=2")
+            )
+        _until(lambda: _attached("10.77.0.1"))
+        _until(lambda: sum(node["Alive"] for node in ray.nodes()) == 3)
+        order(orders, "agent.1.cut")
+
+        def cut() -> None:
+            while list(orders.iterdir()) and not stop.is_set():
+                time.sleep(0.1)
+            for number in _hosting(("10.77.0.11", "10.77.0.12")):
+                bridge("link", "set", f"rpv{number}", "down")
+
+        cutter = threading.Thread(target=cut)
+        cutter.start()
+        assert launched(tmp_path / "sweep") == 0
+        cutter.join()
+        assert values(tmp_path / "sweep") == quiet
+        assert "node" in (tmp_path / "sweep" / "log.txt").read_text()
+    finally:
+        stop.set()
+        ray.shutdown()
+        for host in reversed(hosts):
+            host.end()
+
+
+def _attached(address: str) -> bool:
+    try:
+        ray.init(address=f"{address}:{PORT}", _node_ip_address=address, log_to_driver=False, ignore_reinit_error=True)
+    except ConnectionError:
+        return False
+    return True
+
+
+def _hosting(addresses: tuple[str, ...]) -> list[int]:
+    """The number of the host that the agents are on: the one whose CPUs are in use."""
+    from ray._private.state import available_resources_per_node
+
+    free = available_resources_per_node()
+    busy = [
+        node["NodeManagerAddress"]
+        for node in ray.nodes()
+        if node["Resources"].get("CPU", 0) > free.get(node["NodeID"], {}).get("CPU", 0)
+    ]
+    return [addresses.index(address) + 1 for address in busy if address in addresses][:1]
+
+
+def _until(true: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "the nodes did not come up"
+        time.sleep(0.5)
