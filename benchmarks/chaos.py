@@ -2,8 +2,8 @@
 
     python benchmarks/chaos.py [--seconds 4] [--seed 0] [--out DIR]
 
-Every few seconds one process of the running sweep is killed by SIGKILL, drawn at random: an agent's actor, a trial's
-process, one of Ray's idle workers, or, one time in ten, the driver, after which ``raypfrl resume`` goes on.
+Every few seconds one process of the running sweep is killed by SIGKILL, drawn at random: an agents' actor or a trial's
+process (or an idle worker), or, one time in ten, the driver, after which ``raypfrl resume`` goes on.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def disturbed(file: Path, out: Path, seconds: float, rng: random.Random) -> tupl
         driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         while driver.poll() is None:
             time.sleep(rng.expovariate(1 / seconds))
-            if prey := list(processes(driver.pid)):
-                pid, what = (driver.pid, "driver") if rng.random() < 0.1 else rng.choice(prey)
+            if prey := processes(driver.pid):
+                busy = [process for process in prey if process[1] != "idle worker"] or prey
+                pid, what = (driver.pid, "driver") if rng.random() < 0.1 else rng.choice(busy)
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
@@ -88,14 +89,16 @@ def disturbed(file: Path, out: Path, seconds: float, rng: random.Random) -> tupl
 
 def processes(driver: int) -> list[tuple[int, str]]:
     """Ray's workers under a driver: (pid, what it is)."""
+    kinds = {"AgentHost": "agents' actor", "ResourceTrainable": "trial", "Trial": "trial", "IDLE": "idle worker"}
     found = []
     for pid in descendants(driver):
         try:
             title = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
         except OSError:
             continue
-        if title.startswith("ray::") and "Agent" not in title.removeprefix("ray::AgentHost"):
-            found.append((pid, title.removeprefix("ray::").split(".")[0]))
+        kind = kinds.get(title.removeprefix("ray::").split(".")[0].strip())
+        if kind is not None:
+            found.append((pid, kind))
     return found
 
 

@@ -46,7 +46,7 @@ class NumpyReference:
 
     def policy_gradient_on(self, batch: Batch, theta: Array) -> Array:
         """The mean of g(xi) = sum_h psi_h R^h on given trajectories, shape (d,)."""
-        return self._weighted_scores(batch, theta, batch.R).mean(0)
+        return np.asarray(self._weighted_scores(batch, theta, batch.R).mean(0))
 
     def hessian_vector_product_on(self, batch: Batch, theta: Array, v: Array) -> Array:
         """The mean of g (z . v) + hess nu v on given trajectories, shape (d,)."""

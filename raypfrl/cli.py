@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     rollout.add_argument("folder", type=Path, metavar="DIR", help="a folder of results on navigation")
     rollout.add_argument("--trial", metavar="KEY", help="default: the first that finished")
-    rollout.add_argument("--agent", type=int, metavar="I", help="default: the middle one of those held out")
+    rollout.add_argument("--agent", type=int, metavar="I", help="default: the first of those held out")
     rollout.add_argument("--m-adapt", type=int, default=200, metavar="M", help="of the adaptation step (default 200)")
     rollout.add_argument("--episodes", type=int, default=12, metavar="N", help="default 12")
     rollout.set_defaults(command=_rollout)

@@ -74,8 +74,7 @@ def _disk(folder: Path, lines: list[str], troubles: list[str]) -> None:
 
 
 def _ray(lines: list[str], troubles: list[str]) -> None:
-    address = os.environ.get("RAY_ADDRESS")
-    if address is None:
+    if "RAY_ADDRESS" not in os.environ:
         lines.append("ray          a local one for each sweep (RAY_ADDRESS is not set), on 127.0.0.1 only")
         return
     from raypfrl.sweeps.cluster import connected
@@ -87,8 +86,6 @@ def _ray(lines: list[str], troubles: list[str]) -> None:
             check(Path("results").absolute(), own_disk=True)
     except SettingsError as error:
         troubles.append(str(error))
-    except ConnectionError:
-        troubles.append(f"no cluster at RAY_ADDRESS = {address}; start it, or unset RAY_ADDRESS to run on this machine")
     if os.environ.get("RAY_AUTH_MODE") != "token":
         troubles.append("RAY_AUTH_MODE is not token: who reaches the cluster's ports can run code; see docs/cluster.md")
 

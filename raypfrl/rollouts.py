@@ -28,7 +28,7 @@ def roll_out(folder: Path, trial: str | None, agent: int | None, m_adapt: int, e
     results = opened(folder)
     config = _config(results, trial)
     tasks = config.build_population().tasks
-    chosen = (config.n + len(tasks)) // 2 if agent is None else agent
+    chosen = config.n if agent is None else agent
     if config.population != "navigation" or not 0 <= chosen < len(tasks):
         raise SettingsError(f"agent {chosen} of {config.population}: give one of navigation, 0 to {len(tasks) - 1}")
     state = results.saved_state(config.key())

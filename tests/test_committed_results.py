@@ -35,4 +35,12 @@ def test_a_trial_run_anew_has_the_same_bytes(folder: Path) -> None:
         for row in metrics["evaluations"]
         if str(metrics["round"]) in kept
     ]
+    if config.population == "gridworld":  # theta has the same bytes everywhere; NumPy's exp and BLAS, which the exact
+        again, committed = rounded(again), rounded(committed)  # evaluation uses, differ in the last bit between CPUs
     assert again == committed
+
+
+def rounded(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The measured numbers to ten digits."""
+    measured = ("return", "success", "final_distance")
+    return [{**row, **{name: f"{float(row[name]):.10g}" for name in measured}} for row in rows]

@@ -101,9 +101,7 @@ def test_a_file_that_is_no_sweep_is_refused(tmp_path: Path, text: str, message: 
     ],
 )
 def test_layout(trials: int, actors: int | str, cpus: int, said: str) -> None:
-    configs = [
-        RunConfig(population="navigation", method="exact", seed=seed, actors=actors) for seed in range(trials)
-    ]
+    configs = [RunConfig(population="navigation", method="exact", seed=seed, actors=actors) for seed in range(trials)]
     assert str(layout(configs, cpus)) == said
 
 
@@ -173,7 +171,8 @@ def test_every_sweep_smokes(path: Path, tmp_path: Path, capsys: pytest.CaptureFi
         }
     about = json.loads((tmp_path / "sweep.json").read_text())
     assert set(about["trials"]) == {config.key() for config in configs}
-    assert about["starts"][0]["wall"] > about["starts"][0]["kernels"] > 0
+    split = about["starts"][0]
+    assert split["wall"] == pytest.approx(sum(split.values()) - split["wall"] - split["recording"], abs=0.01)
     capsys.readouterr()
     assert launch(sweep.swept(), configs, results) == 0
     assert f"0 of {len(configs)} trials left" in capsys.readouterr().out
@@ -215,11 +214,12 @@ def test_a_changed_setting_is_a_new_trial(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_diverged_trial_is_marked_and_the_sweep_goes_on(tmp_path: Path) -> None:
-    sweep = Sweep(base={**TINY, "method": "exact"}, grids=[{"beta": [1e308, 0.3]}], seeds=1)
+    navigation = {"population": "navigation", "oracle": "fused", "m_eval": 8, "m_adapt": 0}  # float32: 1e300 is inf
+    sweep = Sweep(base={**TINY, **navigation, "method": "fedavg_pg"}, grids=[{"beta": [1e300, 0.3]}], seeds=1)
     status, results = go(sweep, tmp_path / "out")
     assert status == 0
     assert [row["status"] for row in results.trials.rows] == ["diverged", "finished"]
-    assert "round 0" in results.trials.rows[0]["message"] or "round 1" in results.trials.rows[0]["message"]
+    assert "round 1" in results.trials.rows[0]["message"]
     assert np.isfinite(theta_of(results, sweep.trials()[0])).all()
 
 

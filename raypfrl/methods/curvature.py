@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -53,5 +54,10 @@ def clipped(term: Vector, g_out: Vector, c: float | None) -> Vector:
     and inf leave it as it is, to the byte."""
     if c is None or c == np.inf:
         return term
-    bound, norm = c * float(np.linalg.norm(g_out)), float(np.linalg.norm(term))
+    bound, norm = c * _norm(g_out), _norm(term)
     return term if norm <= bound else term * (bound / norm)
+
+
+def _norm(x: Vector) -> float:
+    """||x||; by the exact sum, since BLAS adds in an order of the CPU's own."""
+    return math.sqrt(math.fsum(x * x))

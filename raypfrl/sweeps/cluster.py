@@ -34,8 +34,14 @@ def connected(cpus: int | None) -> Iterator[int]:
     local: Any = {"include_dashboard": False, "num_cpus": cpus or cpus_here()} if address == "local" else {}
     own = not ray.is_initialized()
     if own:
-        with _loopback() if local else contextlib.nullcontext():
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **local)
+        try:
+            with _loopback() if local else contextlib.nullcontext():
+                ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **local)
+        except ConnectionError:
+            raise SettingsError(
+                f"no cluster answers at RAY_ADDRESS = {address}; start it, set RAY_AUTH_MODE=token if it asks for one, "
+                "or unset RAY_ADDRESS to run on this machine"
+            ) from None
     before = signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     try:
         there = _cpus_there(cpus if own and address != "local" else None)

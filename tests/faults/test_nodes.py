@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import ray
 from ray.cluster_utils import Cluster
-from scene import launched, plan, values
+from scene import SWEEP, launched, plan, values
 from strikes import order
 
 import raypfrl
@@ -29,6 +29,7 @@ privileged = pytest.mark.skipif(
     reason="namespaces need root and iproute2",
 )
 PORT = 6398
+RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +92,9 @@ class Host:
     """A node as a process of its own, started by ``prefix`` (a namespace and what is mounted or routed there)."""
 
     def __init__(self, prefix: list[str], *arguments: str) -> None:
-        environment = {**os.environ, "RAY_TMPDIR": f"/tmp/rp{os.getpid()}"}  # not this user's current cluster
+        environment = {**os.environ, "RAY_TMPDIR": f"/tmp/rp{os.getpid()}", "RAY_AUTH_MODE": "token"}
         self._process = subprocess.Popen(
-            [*prefix, shutil.which("ray") or "ray", "start", "--block", *arguments],
+            [*prefix, *RAY, "start", "--block", *arguments],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=environment,
         )  # fmt: skip
 
@@ -153,8 +154,8 @@ def test_a_node_that_does_not_fit_is_named_before_training(
 
 
 @pytest.fixture
-def bridge() -> Iterator[Callable[..., None]]:
-    """Two hosts on a network of their own: namespaces rp1 and rp2 behind a bridge; this process is the third host."""
+def hosts() -> Iterator[Callable[..., None]]:
+    """Three hosts on a network of their own: namespaces rp0, rp1 and rp2 behind a bridge."""
 
     def ip(*arguments: str) -> None:
         subprocess.run(["ip", *arguments], check=True)
@@ -162,7 +163,7 @@ def bridge() -> Iterator[Callable[..., None]]:
     ip("link", "add", "rpbr", "type", "bridge")
     ip("addr", "add", "10.77.0.1/24", "dev", "rpbr")
     ip("link", "set", "rpbr", "up")
-    for number in (1, 2):
+    for number in range(3):
         name = f"rp{number}"
         ip("netns", "add", name)
         ip("link", "add", f"rpv{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
@@ -170,69 +171,45 @@ def bridge() -> Iterator[Callable[..., None]]:
         ip("-n", name, "addr", "add", f"10.77.0.1{number}/24", "dev", "eth0")
         ip("-n", name, "link", "set", "eth0", "up")
         ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", name, "route", "add", "default", "via", "10.77.0.1")
     yield ip
-    for number in (1, 2):
+    for number in range(3):
         ip("netns", "del", f"rp{number}")
     ip("link", "del", "rpbr")
 
 
 @privileged
 def test_a_host_that_is_cut_off_changes_nothing(
-    quiet: dict[str, Any], orders: Path, bridge: Callable[..., None], tmp_path: Path
+    quiet: dict[str, Any], orders: Path, hosts: Callable[..., None], tmp_path: Path
 ) -> None:
-    hosts = [
-        Host([], "--head", f"--port={PORT}", "--node-ip-address=10.77.0.1", "--num-cpus=0", "--include-dashboard=false")
-    ]
-    stop = threading.Event()
+    """The driver is on the first host; the second has the agents, and is cut off when it is struck; the third has room."""
+    subprocess.run([*RAY, "get-auth-token", "--generate"], stdout=subprocess.DEVNULL, check=True)
+    file = tmp_path / "small.py"
+    file.write_text(
+        f"from raypfrl.sweeps import Sweep\n\nSWEEP = Sweep(base={SWEEP.base}, grids={SWEEP.grids}, seeds=1)\n"
+    )
+    address = f"10.77.0.10:{PORT}"
+    on = [["ip", "netns", "exec", f"rp{number}"] for number in range(3)]
+    started = [Host(on[0], "--head", f"--port={PORT}", "--node-ip-address=10.77.0.10", "--num-cpus=0",
+                    "--include-dashboard=false")]  # fmt: skip
+    order(orders, "agent.1.cut")
     try:
-        time.sleep(5)
-        for number in (1, 2):
-            prefix = ["ip", "netns", "exec", f"rp{number}"]
-            hosts.append(
-                Host(prefix, f"--address=10.77.0.1:{PORT}", f"--node-ip-address=10.77.0.1{number}", "--num-cpus=2")
-            )
-        _until(lambda: _attached("10.77.0.1"))
-        _until(lambda: sum(node["Alive"] for node in ray.nodes()) == 3)
-        order(orders, "agent.1.cut")
-
-        def cut() -> None:
-            while list(orders.iterdir()) and not stop.is_set():
-                time.sleep(0.1)
-            for number in _hosting(("10.77.0.11", "10.77.0.12")):
-                bridge("link", "set", f"rpv{number}", "down")
-
-        cutter = threading.Thread(target=cut)
-        cutter.start()
-        assert launched(tmp_path / "sweep") == 0
-        cutter.join()
+        started.append(Host(on[1], f"--address={address}", "--node-ip-address=10.77.0.11", "--num-cpus=2"))
+        driver = subprocess.Popen(
+            [*on[0], sys.executable, str(Path(__file__).parent / "strikes.py"), "sweep", str(file), "--cpus", "2",
+             "--out", str(tmp_path / "sweep"), "--tracking", "off"],
+            env={**os.environ, "RAY_ADDRESS": address, "RAY_AUTH_MODE": "token"},
+        )  # fmt: skip
+        _until(lambda: not list(orders.iterdir()), 240)
+        started.append(Host(on[2], f"--address={address}", "--node-ip-address=10.77.0.12", "--num-cpus=2"))
+        hosts("link", "set", "rpv1", "down")
+        assert driver.wait(240) == 0
         assert values(tmp_path / "sweep") == quiet
         assert "node" in (tmp_path / "sweep" / "log.txt").read_text()
     finally:
-        stop.set()
-        ray.shutdown()
-        for host in reversed(hosts):
+        driver.kill()
+        for host in reversed(started):
             host.end()
-
-
-def _attached(address: str) -> bool:
-    try:
-        ray.init(address=f"{address}:{PORT}", _node_ip_address=address, log_to_driver=False, ignore_reinit_error=True)
-    except ConnectionError:
-        return False
-    return True
-
-
-def _hosting(addresses: tuple[str, ...]) -> list[int]:
-    """The number of the host that the agents are on: the one whose CPUs are in use."""
-    from ray._private.state import available_resources_per_node
-
-    free = available_resources_per_node()
-    busy = [
-        node["NodeManagerAddress"]
-        for node in ray.nodes()
-        if node["Resources"].get("CPU", 0) > free.get(node["NodeID"], {}).get("CPU", 0)
-    ]
-    return [addresses.index(address) + 1 for address in busy if address in addresses][:1]
 
 
 def _until(true: Callable[[], bool], seconds: float = 90) -> None:

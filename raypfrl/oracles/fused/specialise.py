@@ -119,7 +119,8 @@ def _task_text(task: ModuleType) -> str:
     functions = [getattr(task, name) for name in COMPILED_FUNCTIONS]
     used = [(f.__globals__[name], name) for f in functions for name in f.__code__.co_names if name in f.__globals__]
     numbers = [(name, x.tobytes() if isinstance(x, np.ndarray) else x) for x, name in used if not inspect.ismodule(x)]
-    return repr(([(f.__code__.co_code, f.__code__.co_consts) for f in functions], numbers))
+    codes = [(code.co_code, code.co_consts, code.co_names) for code in (f.__code__ for f in functions)]
+    return repr((codes, numbers))
 
 
 def _digest(*texts: str) -> str:
