@@ -27,6 +27,8 @@ def fit(rewards: NDArray[np.float64], features: NDArray[np.float64], discounts: 
     R = rewards[:, ::-1].cumsum(axis=1)[:, ::-1]
     R_mean, phi_mean = R.mean(axis=0), features.mean(axis=0)
     X = ((features - phi_mean) * discounts[:, None]).reshape(R.size, -1)
-    w = np.linalg.solve(X.T @ X + RIDGE * np.eye(X.shape[1]), X.T @ (R - R_mean).reshape(-1))
+    # einsum and not @: a product by BLAS may depend on the number of its threads
+    gram, correlation = np.einsum("ni,nj->ij", X, X), np.einsum("ni,n->i", X, (R - R_mean).reshape(-1))
+    w = np.linalg.solve(gram + RIDGE * np.eye(len(gram)), correlation)
     b = R_mean - discounts * (phi_mean @ w)
     return np.concatenate([b - np.append(b[1:], 0.0), w])

@@ -59,7 +59,7 @@ class Recorder(Callback):
         """A trial's process died, and Tune starts it again: from the checkpoint that the driver has."""
         key = trial.config["run"]["key"]
         trial.config["run"]["state"] = self.results.saved_state(key)
-        self._say(key, f"{_cause(trial)} Its trial goes on from its last evaluation.")
+        self._say(key, f"{_cause(trial)} The trial goes on from its last evaluation.")
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial whose processes died too often: its row says why, and the sweep goes on."""
@@ -161,7 +161,9 @@ def _cause(trial: Any) -> str:
     """What Tune noted of a trial's last error, in one line: a lost process's first, a traceback's last."""
     noted = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
     lines = [line.strip() for line in noted.rpartition("Failure # ")[2].splitlines()[1:] if line.strip()]
-    return lines[-1 if "ray::" in lines[0] else 0] if lines else "its process ended"
+    if "node has died" in noted:
+        return "Its node died."
+    return lines[-1 if "ray::" in lines[0] else 0] if lines else "Its process ended."
 
 
 def _clock(seconds: float) -> str:

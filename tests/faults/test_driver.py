@@ -134,7 +134,8 @@ def test_memory_pressure(quiet: dict[str, Any], orders: Path, tmp_path: Path, sw
     environment = {
         "RAY_memory_usage_threshold": f"{1 - (free - 3) / total:.3f}", "RAY_memory_monitor_refresh_ms": "100",
     }  # fmt: skip
-    done = command(orders, "sweep", sweep_file, "--out", tmp_path / "sweep", **environment)
+    patient = ["--set", "round_timeout=100"]
+    done = command(orders, "sweep", sweep_file, "--out", tmp_path / "sweep", *patient, **environment)
     assert done.returncode == 0, done.stderr
     assert not list(orders.iterdir()), "the strike did not happen"
     assert "their process was killed because memory ran out" in (tmp_path / "sweep" / "log.txt").read_text()

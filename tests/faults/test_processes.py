@@ -32,7 +32,7 @@ def quiet(two_cpus: None, orders: Path, tmp_path_factory: pytest.TempPathFactory
             ["agent.1.hang"],
             "agents 0, 1, round 1: no answer within round_timeout = 5 s; actor 0 replaced, called again",
         ),
-        (["trial.2.kill"], "The actor died unexpectedly before finishing this task. Its trial goes on from its last"),
+        (["trial.2.kill"], "The actor died unexpectedly before finishing this task. The trial goes on from its last"),
         pytest.param(
             ["agent.0.kill", "agent.2.kill", "evaluation.0.kill", "evaluation.3.kill", "trial.0.kill", "trial.3.kill"],
             "agents 0, 1, round 3: their process died; actor 0 replaced, called again",
