@@ -10,7 +10,7 @@ SWEEP = Sweep(
     },
     grids=[
         {
-            "method": "exact", "m_h": [10, 50, 100, 200, 500],
+            "method": "exact", "m_h": [10, 50, 100, 500],
             "curvature": ["paper", "causal", "causal_baseline", "causal_value"], "curvature_clip": [None, 1.0],
         },
         {"method": "exact", "m_h": 1000, "curvature": ["paper", "causal_value"]},

@@ -19,6 +19,9 @@ from raypfrl.sweeps.machine import cpus_here
 
 JOIN_SECONDS = 600.0  # how long a sweep on a cluster waits for the CPUs that it was told to use
 
+# Ray's default lets a driver wait for its first idle workers: without an end, if one of them dies as it starts.
+_SYSTEM = {"prestart_worker_first_driver": False}
+
 
 @contextlib.contextmanager
 def connected(cpus: int | None) -> Iterator[int]:
@@ -31,7 +34,9 @@ def connected(cpus: int | None) -> Iterator[int]:
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # results.py writes the rows, once
     os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
     address = os.environ.get("RAY_ADDRESS", "local")
-    local: Any = {"include_dashboard": False, "num_cpus": cpus or cpus_here()} if address == "local" else {}
+    local: Any = {}
+    if address == "local":
+        local = {"include_dashboard": False, "num_cpus": cpus or cpus_here(), "_system_config": _SYSTEM}
     own = not ray.is_initialized()
     if own:
         try:

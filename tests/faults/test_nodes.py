@@ -91,8 +91,8 @@ def test_a_lost_node_changes_nothing(quiet: dict[str, Any], orders: Path, cluste
 class Host:
     """A node as a process of its own, started by ``prefix`` (a namespace and what is mounted or routed there)."""
 
-    def __init__(self, prefix: list[str], *arguments: str) -> None:
-        environment = {**os.environ, "RAY_TMPDIR": f"/tmp/rp{os.getpid()}", "RAY_AUTH_MODE": "token"}
+    def __init__(self, prefix: list[str], *arguments: str, **more: str) -> None:
+        environment = {**os.environ, "RAY_TMPDIR": f"/tmp/rp{os.getpid()}", **more}
         self._process = subprocess.Popen(
             [*prefix, *RAY, "start", "--block", *arguments],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=environment,
@@ -188,20 +188,20 @@ def test_a_host_that_is_cut_off_changes_nothing(
     file.write_text(
         f"from raypfrl.sweeps import Sweep\n\nSWEEP = Sweep(base={SWEEP.base}, grids={SWEEP.grids}, seeds=1)\n"
     )
-    address = f"10.77.0.10:{PORT}"
+    address, token = f"10.77.0.10:{PORT}", {"RAY_AUTH_MODE": "token"}
     on = [["ip", "netns", "exec", f"rp{number}"] for number in range(3)]
     started = [Host(on[0], "--head", f"--port={PORT}", "--node-ip-address=10.77.0.10", "--num-cpus=0",
-                    "--include-dashboard=false")]  # fmt: skip
+                    "--include-dashboard=false", **token)]  # fmt: skip
     order(orders, "agent.1.cut")
     try:
-        started.append(Host(on[1], f"--address={address}", "--node-ip-address=10.77.0.11", "--num-cpus=2"))
+        started.append(Host(on[1], f"--address={address}", "--node-ip-address=10.77.0.11", "--num-cpus=2", **token))
         driver = subprocess.Popen(
             [*on[0], sys.executable, str(Path(__file__).parent / "strikes.py"), "sweep", str(file), "--cpus", "2",
              "--out", str(tmp_path / "sweep"), "--tracking", "off"],
-            env={**os.environ, "RAY_ADDRESS": address, "RAY_AUTH_MODE": "token"},
+            env={**os.environ, "RAY_ADDRESS": address, **token},
         )  # fmt: skip
         _until(lambda: not list(orders.iterdir()), 240)
-        started.append(Host(on[2], f"--address={address}", "--node-ip-address=10.77.0.12", "--num-cpus=2"))
+        started.append(Host(on[2], f"--address={address}", "--node-ip-address=10.77.0.12", "--num-cpus=2", **token))
         hosts("link", "set", "rpv1", "down")
         assert driver.wait(240) == 0
         assert values(tmp_path / "sweep") == quiet
