@@ -44,12 +44,15 @@ def _table(options: argparse.Namespace) -> int:
     from analysis import table
 
     text = table.markdown(options.results, partial=options.partial)
+    texts = {options.readme: table.headlines(options.results, partial=options.partial), options.page: text}
     if options.check:
-        return table.check(text, options.readme)
+        return max(table.check(text, path) for path, text in texts.items())
     print(text)
-    if options.results == RESULTS or options.readme != ROOT / "README.md":
-        table.write(text, options.readme)
-        print(f"written to {options.readme}", file=sys.stderr)
+    own = {ROOT / "README.md", ROOT / "docs" / "results.md"}
+    for path, text in texts.items():
+        if options.results == RESULTS or path not in own:
+            table.write(text, path)
+            print(f"written to {path}", file=sys.stderr)
     return 0
 
 
@@ -75,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--out", type=Path, default=ROOT / "docs" / "figures", help="folder to write to")
     figures.set_defaults(run=_figures)
     table = commands.add_parser("table", help="the paper's numbers beside ours; written into the README as well")
-    table.add_argument("--readme", type=Path, default=ROOT / "README.md")
+    table.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file for the headlines")
+    table.add_argument("--page", type=Path, default=ROOT / "docs" / "results.md", help="file for the whole table")
     table.add_argument("--check", action="store_true", help="write nothing; fail where the README has drifted")
     table.set_defaults(run=_table)
     kept = commands.add_parser("keep", help="copy a sweep's tables to the committed results")

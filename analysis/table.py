@@ -1,4 +1,4 @@
-"""The paper's numbers beside ours, with a verdict by rule; as Markdown, in the README as well."""
+"""The paper's numbers beside ours, with a verdict by rule; as Markdown: all of them, and the README's few."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from analysis.targets import PAPER_SEEDS, TARGETS, Count, Number, Order, Target
 
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 AGREES, DIFFERS, NOT_COMPARABLE = "agrees", "**differs**", "not comparable"
+HEADLINES = (  # shown in the README, beside whatever does not agree
+    "F, exact", "F, first order", "F, FedAvg-PG", "F at alpha = 3, exact", "median return, m_h = 100",
+    "median return, m_h = 500", "median return, m_h = 1000", "seeds that train (≥ 1.5), m_h = 1000",
+    "median return, FedAvg-PG", "zero-shot return", "zero-shot success, %", "return after a 200-trajectory step",
+)  # fmt: skip
 RULE = f"""\
 The rule of the verdicts. A mean or median agrees where the paper's value, give or take its rounding, lies in the 95 %
 range of the same statistic of {PAPER_SEEDS} new seeds, worked out from ours: a t interval for means, order statistics
@@ -72,14 +77,28 @@ def markdown(results: Path, *, partial: bool = False) -> str:
     for heading, found in table.items():
         lines.append(f"| **{heading}** | | | | | |")
         lines += ["| " + " | ".join(row) + " |" for row in found]
-    verdicts = [row.verdict for found in table.values() for row in found]
-    agree, differ, rest = (verdicts.count(v) for v in (AGREES, DIFFERS, NOT_COMPARABLE))
-    count = f"Of {len(verdicts)} numbers {agree} agree, {differ} differ and {rest} are not comparable."
-    parts = ["\n".join(lines), count, RULE, _sources(sweeps)]
+    parts = ["\n".join(lines), _counted(table), RULE, _sources(sweeps)]
     gaps = [f"{sweep.name}: {gap}" for sweep in sweeps for gap in sweep.gaps]
     if gaps:
         parts.insert(0, f"**Partial results**, without {'; '.join(gaps[:5])}{' and more' if len(gaps) > 5 else ''}.")
     return "\n\n".join(parts)
+
+
+def headlines(results: Path, *, partial: bool = False) -> str:
+    """The README's table: the headline rows, what does not agree, and the count of verdicts."""
+    table, _ = rows(results, partial=partial)
+    lines = ["| quantity | paper | ours | 95 % interval | verdict |", "|---|---|---|---|---|"]
+    for (_, name), found in zip(TARGETS, table.values(), strict=True):
+        seeds = " (100 seeds)" if name.endswith("_100") else ""
+        shown = [row for row in found if row.quantity in HEADLINES or row.verdict != AGREES]
+        lines += [f"| {r.quantity}{seeds} | {r.paper} | {r.ours} | {r.interval} | {r.verdict} |" for r in shown]
+    return "\n".join(lines) + "\n\n" + _counted(table)
+
+
+def _counted(table: dict[str, list[Row]]) -> str:
+    verdicts = [row.verdict for found in table.values() for row in found]
+    agree, differ, rest = (verdicts.count(v) for v in (AGREES, DIFFERS, NOT_COMPARABLE))
+    return f"Of {len(verdicts)} numbers {agree} agree, {differ} differ and {rest} are not comparable."
 
 
 def write(text: str, readme: Path) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ray import tune
 from ray.tune import TuneError
@@ -24,6 +25,13 @@ from raypfrl.tracking import UNTRACKED, Tracker, Tracking
 
 FAILED, INTERRUPTED = 1, 130
 RESTARTS = 5  # how often a trial's own process is started again before the trial counts as failed
+
+
+class _Run(dict[str, Any]):
+    """What a trial is told. Tune copies the whole grid once for each of its trials, in depth: not what is in here."""
+
+    def __deepcopy__(self, memo: object) -> _Run:
+        return self
 
 
 def launch(
@@ -87,7 +95,7 @@ def _run(
     bundles = [{"CPU": 0.0 if placed.actors else 1.0}, *[{"CPU": 1.0}] * placed.actors]
     longest_first = sorted(configs, key=cost, reverse=True)  # so that no long trial is left alone at the end
     runs = [
-        {"key": key, "settings": config.model_dump(mode="json"), "state": results.saved_state(key)}
+        _Run({"key": key, "settings": config.model_dump(mode="json"), "state": results.saved_state(key)})
         for key, config in ((config.key(), config) for config in longest_first)
     ]
     storage = results.folder / "tune"

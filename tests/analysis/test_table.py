@@ -110,9 +110,10 @@ def test_without_a_sweep_the_table_fails_or_says_so(
 def test_the_readme_is_written_and_drift_is_seen(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"# raypfrl\n\n{BEGIN}\nold\n{END}\n\nThe rest.\n")
-    command = ["table", "--results", str(results), "--readme", str(readme)]
+    readme, page = tmp_path / "README.md", tmp_path / "results.md"
+    for path in (readme, page):
+        path.write_text(f"# raypfrl\n\n{BEGIN}\nold\n{END}\n\nThe rest.\n")
+    command = ["table", "--results", str(results), "--readme", str(readme), "--page", str(page)]
     assert main([*command, "--check"]) == 1
     assert "run python -m analysis table" in capsys.readouterr().err
     assert main(command) == 0
@@ -120,6 +121,8 @@ def test_the_readme_is_written_and_drift_is_seen(
     text = readme.read_text()
     assert text.startswith("# raypfrl\n\n" + BEGIN)
     assert text.endswith(END + "\n\nThe rest.\n")
+    assert len(text) < len(page.read_text())
+    assert "| F at alpha = 0, exact |" in page.read_text()
     readme.write_text(text.replace("| F, exact | 0.79 | 0.7", "| F, exact | 0.79 | 0.8"))
     assert main([*command, "--check"]) == 1
 
@@ -134,6 +137,6 @@ def test_other_results_leave_the_projects_readme_alone(results: Path, capsys: py
 def test_a_readme_without_markers_is_refused(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("# raypfrl\n")
-    assert main(["table", "--results", str(results), "--readme", str(readme)]) == 2
+    assert main(["table", "--results", str(results), "--readme", str(readme), "--page", str(readme)]) == 2
     assert "add the two lines" in capsys.readouterr().err
     assert readme.read_text() == "# raypfrl\n"

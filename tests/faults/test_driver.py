@@ -140,3 +140,35 @@ def test_memory_pressure(quiet: dict[str, Any], orders: Path, tmp_path: Path, sw
     assert not list(orders.iterdir()), "the strike did not happen"
     assert "their process was killed because memory ran out" in (tmp_path / "sweep" / "log.txt").read_text()
     assert values(tmp_path / "sweep") == quiet
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_as_ray_starts_does_not_hang_the_driver(
+    quiet: dict[str, Any], orders: Path, tmp_path: Path, sweep_file: Path
+) -> None:
+    """With Ray's default settings the driver would wait for that worker for ever."""
+    order(orders)
+    driver = subprocess.Popen(
+        [sys.executable, str(HERE / "strikes.py"), "sweep", str(sweep_file), "--out", str(tmp_path / "sweep")],
+        env={**os.environ, "PYTHONPATH": str(HERE), "WANDB_MODE": "disabled"},
+    )  # fmt: skip
+    while not (young := [pid for pid in _descendants(driver.pid) if _is_worker(pid)]):
+        assert driver.poll() is None
+    os.kill(young[0], signal.SIGKILL)
+    assert driver.wait(SECONDS) == 0
+    assert values(tmp_path / "sweep") == quiet
+
+
+def _descendants(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [deeper for child in children for deeper in (int(child), *_descendants(int(child)))]
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"default_worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
