@@ -10,10 +10,11 @@ SWEEP = Sweep(
     },
     grids=[
         {
-            "method": "exact", "m_h": [10, 50, 100, 500],
+            "method": "exact", "m_h": [10, 50, 100],
             "curvature": ["paper", "causal", "causal_baseline", "causal_value"], "curvature_clip": [None, 1.0],
         },
-        {"method": "exact", "m_h": 1000, "curvature": ["paper", "causal_value"]},
+        {"method": "exact", "m_h": 500, "curvature": ["paper", "causal", "causal_baseline", "causal_value"]},
+        {"method": "exact", "m_h": 1000, "curvature": "paper"},
         {
             "method": "exact", "m_h": 10, "curvature": ["paper", "causal_baseline", "causal_value"],
             "curvature_clip": [0.25, 0.5],

@@ -19,8 +19,9 @@ from strikes import order
 from raypfrl.federation import train
 from raypfrl.sweeps.results import Results, pack
 
+pytestmark = pytest.mark.timeout(600)
 HERE = Path(__file__).parent
-SECONDS = 120  # bounded: a driver that hangs fails its test
+SECONDS = 200  # bounded: a driver that hangs fails its test
 
 
 def command(orders: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
