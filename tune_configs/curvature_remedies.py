@@ -10,7 +10,7 @@ SWEEP = Sweep(
     },
     grids=[
         {
-            "method": "exact", "m_h": [10, 50, 100],
+            "method": "exact", "m_h": [10, 100],
             "curvature": ["paper", "causal", "causal_baseline", "causal_value"], "curvature_clip": [None, 1.0],
         },
         {"method": "exact", "m_h": 500, "curvature": ["paper", "causal", "causal_baseline", "causal_value"]},

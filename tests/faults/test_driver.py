@@ -170,6 +170,7 @@ def _descendants(pid: int) -> list[int]:
 
 def _is_worker(pid: int) -> bool:
     try:
-        return b"default_worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return any(word.endswith(b"default_worker.py") for word in words[:4])  # the raylet's own words have it later
     except OSError:
         return False
