@@ -19,7 +19,7 @@ COLUMNS = ("goal_x", "goal_y", "phase", "episode", "h", "x", "y")
 
 
 def roll_out(folder: Path, trial: str | None, agent: int | None, m_adapt: int, episodes: int) -> Path:
-    """Write ``rollouts.csv`` to a folder of results: ``episodes`` of an agent (by default the middle one of those held
+    """Write ``rollouts.csv`` to a folder of results: ``episodes`` of an agent (by default the first of those held
     out) at a trial's theta (by default the first finished one) and at theta + alpha g, g from m_adapt trajectories.
 
     Both phases use the streams of evaluation. Raises SettingsError where there is no such trial or agent, or where the

@@ -137,6 +137,7 @@ class Training:
         }
 
     def counts(self) -> Metrics:
+        """The metrics that need no evaluation: the round, and what was spent."""
         spent = self.server.spent
         return {
             "round": self.server.round,

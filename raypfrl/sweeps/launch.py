@@ -51,7 +51,8 @@ def launch(
 
     Raises SettingsError before anything is started or written.
     """
-    left = [config for config in configs if config.key() not in results.ended()]
+    ended = results.ended()
+    left = [config for config in configs if config.key() not in ended]
     if left and "RAY_ADDRESS" not in os.environ:
         layout(left, cpus or cpus_here())  # what cannot be placed fails now, not after Ray's start
     print(f"{len(left)} of {len(configs)} trials left", flush=True)
