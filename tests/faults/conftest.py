@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
 import strikes
+from scene import plan, values
+
+from raypfrl.federation import train
+from raypfrl.sweeps.results import Results, pack
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +32,16 @@ def two_cpus(orders: Path) -> Iterator[None]:
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def quiet(orders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The sweep undisturbed, one process after the other in this one: no actor, no driver to lose."""
+    folder = tmp_path_factory.mktemp("quiet") / "sweep"
+    results = Results(folder, "quiet")
+    results.begin(plan(), {})
+    for config in plan():
+        training = train(config)
+        for metrics in training:
+            results.record(config.key(), config, {**metrics, "checkpoint": pack(training.state())})
+    return values(folder)

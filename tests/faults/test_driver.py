@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scene import SWEEP, launched, plan, values
+from scene import SWEEP, launched, values
 from strikes import order
 
-from raypfrl.federation import train
-from raypfrl.sweeps.results import Results, pack
+from raypfrl.sweeps.results import Results
 
 pytestmark = pytest.mark.timeout(600)
 HERE = Path(__file__).parent
@@ -39,19 +38,6 @@ def sweep_file(tmp_path: Path) -> Path:
     sweep = f"Sweep(base={SWEEP.base}, grids={SWEEP.grids}, seeds=1)"
     file.write_text(f"from raypfrl.sweeps import Sweep\n\nSWEEP = {sweep}\n")
     return file
-
-
-@pytest.fixture(scope="module")
-def quiet(orders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The sweep undisturbed, one process after the other in this one: no actor, no driver to lose."""
-    folder = tmp_path_factory.mktemp("quiet") / "sweep"
-    results = Results(folder, "quiet")
-    results.begin(plan(), {})
-    for config in plan():
-        training = train(config)
-        for metrics in training:
-            results.record(config.key(), config, {**metrics, "checkpoint": pack(training.state())})
-    return values(folder)
 
 
 @pytest.mark.parametrize(

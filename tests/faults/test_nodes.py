@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 import ray
 from ray.cluster_utils import Cluster
-from scene import SWEEP, launched, plan, values
+from scene import SWEEP, launched, values
 from strikes import order
 
 import raypfrl
 from raypfrl import SettingsError
-from raypfrl.federation import train
 from raypfrl.sweeps.nodes import check
-from raypfrl.sweeps.results import Results, pack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 privileged = pytest.mark.skipif(
@@ -30,19 +28,6 @@ privileged = pytest.mark.skipif(
 )
 PORT = 6398
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]
-
-
-@pytest.fixture(scope="module")
-def quiet(orders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The sweep in this process, without Ray."""
-    folder = tmp_path_factory.mktemp("quiet") / "sweep"
-    results = Results(folder, "quiet")
-    results.begin(plan(), {})
-    for config in plan():
-        training = train(config)
-        for metrics in training:
-            results.record(config.key(), config, {**metrics, "checkpoint": pack(training.state())})
-    return values(folder)
 
 
 @pytest.fixture
