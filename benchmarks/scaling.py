@@ -2,8 +2,9 @@
 
     python -m benchmarks.scaling [--json FILE]
 
-The first five are rounds of one run, measured after a warm-up, the median of several; ``per unit`` divides by what
-was varied, so a constant column means linear growth. Trials are whole sweeps on Ray, start included.
+All but trials are rounds of one run, the median of several after one that warms up. Trials are whole sweeps on Ray,
+start included. ``per unit`` divides by what was varied, so a constant column means linear growth; for actors it
+multiplies, so there it means that they share the work evenly.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def main() -> None:
     rows += on_cores() + over_trials()
     print(f"{'setting':10} {'value':>7} {'seconds':>10} {'per unit':>10}")
     for row in rows:
-        print(f"{row['setting']:10} {row['value']:7} {row['seconds']:10.4f} {row['seconds'] / row['value']:10.6f}")
+        count = 1 / row["value"] if row["setting"] == "actors" else row["value"]
+        print(f"{row['setting']:10} {row['value']:7} {row['seconds']:10.4f} {row['seconds'] / count:10.6f}")
     if path:
         path.write_text(json.dumps(rows, indent=1) + "\n")
 

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import yaml
 
 from raypfrl.config import RunConfig, SettingsError
+from raypfrl.exits import FAILED, INTERRUPTED, USAGE
 from raypfrl.tracking import Tracking
 
-FAILED, USAGE, INTERRUPTED = 1, 2, 130
 SEQUENCES = ("hidden", "evaluate", "m_adapt")  # settings for which a list is one value
 
 

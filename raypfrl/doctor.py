@@ -74,10 +74,11 @@ def _disk(folder: Path, lines: list[str], troubles: list[str]) -> None:
 
 
 def _ray(lines: list[str], troubles: list[str]) -> None:
-    if "RAY_ADDRESS" not in os.environ:
-        lines.append("ray          a local one for each sweep (RAY_ADDRESS is not set), on 127.0.0.1 only")
+    from raypfrl.sweeps.cluster import cluster_address, connected
+
+    if not cluster_address():
+        lines.append("ray          a local one for each sweep (RAY_ADDRESS names no cluster), on 127.0.0.1 only")
         return
-    from raypfrl.sweeps.cluster import connected
     from raypfrl.sweeps.nodes import check, listed
 
     try:

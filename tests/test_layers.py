@@ -19,7 +19,7 @@ TREES = {name.removesuffix(".__init__"): ast.parse(path.read_text()) for name, p
 # Import order is data order: a module imports its own layer and those above it in this list, and nothing below. What is
 # not listed stands with the command line, at the end.
 LAYERS = (
-    ("streams", "metrics"),
+    ("streams", "metrics", "exits"),
     ("policies",),
     ("populations",),
     ("oracles",),

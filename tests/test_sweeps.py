@@ -14,6 +14,7 @@ from ray import tune
 from raypfrl import RunConfig, SettingsError, Training
 from raypfrl.listing import sweep_files
 from raypfrl.sweeps import Sweep, load
+from raypfrl.sweeps.cluster import cluster_address, connected
 from raypfrl.sweeps.launch import launch
 from raypfrl.sweeps.machine import layout
 from raypfrl.sweeps.results import Results, Table, pack, unpack, write
@@ -112,6 +113,21 @@ def test_an_impossible_request_fails_with_the_arithmetic() -> None:
 
 
 # The files
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "host.invalid:6379", "nonsense"])
+def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """Ray would wait for it without an end."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(SettingsError, match=f"no cluster answers at RAY_ADDRESS = {address}"), connected(None):
+        pass
+
+
+@pytest.mark.parametrize("name", ["", "local"])
+def test_no_cluster_is_this_machine(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", name)
+    assert cluster_address() is None
 
 
 def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +13,8 @@ from ray.tune.logger import TBXLoggerCallback
 from ray.tune.schedulers import ASHAScheduler
 
 from raypfrl.config import RunConfig
-from raypfrl.sweeps.cluster import connected
+from raypfrl.exits import FAILED, INTERRUPTED
+from raypfrl.sweeps.cluster import cluster_address, connected
 from raypfrl.sweeps.machine import Layout, about, cpus_here, layout
 from raypfrl.sweeps.nodes import check
 from raypfrl.sweeps.recorder import Recorder, cost, label
@@ -23,7 +23,6 @@ from raypfrl.sweeps.summary import summary, where
 from raypfrl.sweeps.trial import Trial
 from raypfrl.tracking import UNTRACKED, Tracker, Tracking
 
-FAILED, INTERRUPTED = 1, 130
 RESTARTS = 5  # how often a trial's own process is started again before the trial counts as failed
 
 
@@ -53,7 +52,7 @@ def launch(
     """
     ended = results.ended()
     left = [config for config in configs if config.key() not in ended]
-    if left and "RAY_ADDRESS" not in os.environ:
+    if left and not cluster_address():
         layout(left, cpus or cpus_here())  # what cannot be placed fails now, not after Ray's start
     print(f"{len(left)} of {len(configs)} trials left", flush=True)
     if left:
@@ -61,7 +60,7 @@ def launch(
         with connected(cpus) as available:
             placed = layout(left, available)
             nodes = check(results.folder, own_disk=own_disk)
-            growing = "RAY_ADDRESS" in os.environ and cpus is None  # to the nodes that will join, too
+            growing = bool(cluster_address()) and cpus is None  # to the nodes that will join, too
             print(f"{placed}{f', on {nodes} nodes' * (nodes > 1)}", flush=True)
             how = {"asha": asha, "strategy": strategy, **left[0].execution()}
             results.begin(configs, {"swept": list(swept), "how": how, **about(available)})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from raypfrl.config import RunConfig, SettingsError
+from raypfrl.exits import FAILED, INTERRUPTED
 from raypfrl.federation.server import Agents
 from raypfrl.federation.train import InProcess, Training
 from raypfrl.oracles import AgentError
@@ -15,8 +16,6 @@ from raypfrl.sweeps.machine import about, cpus_here, git_commit
 from raypfrl.sweeps.results import Results, pack, unpack
 from raypfrl.sweeps.summary import where
 from raypfrl.tracking import UNTRACKED, Tracker, Tracking
-
-FAILED, INTERRUPTED = 1, 130
 
 
 def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
