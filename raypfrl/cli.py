@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -51,8 +51,14 @@ def run_file(path: str) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="raypfrl", description="Personalized federated reinforcement learning on Ray.")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
+    for name, (help, arguments, command) in COMMANDS.items():
+        of_its_own = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+        arguments(of_its_own)
+        of_its_own.set_defaults(command=command)
+    return parser
 
-    run = commands.add_parser("run", help="one run", description="Run one method on one population.")
+
+def _run_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("population", metavar="POPULATION")
     run.add_argument("method", metavar="METHOD")
     _add_set(run)
@@ -60,9 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=0, help="names every random number (default 0)")
     run.add_argument("--actors", default="auto", metavar="N", help="Ray actors; 0: in process (default auto)")
     run.add_argument("--out", type=Path, metavar="DIR", help="default results/run-<settings' hash>")
-    run.set_defaults(command=_run)
 
-    sweep = commands.add_parser("sweep", help="a grid of runs", description="Run a sweep file, or what is missing.")
+
+def _sweep_arguments(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument("file", type=Path, metavar="FILE")
     sweep.add_argument(
         "--seeds", type=_seeds, metavar="N|A,B,C", help="how many seeds, or which (then end with a comma for one)"
@@ -77,54 +83,45 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_own_disk(sweep)
     _add_tracking(sweep)
-    sweep.set_defaults(command=_sweep)
 
-    resume = commands.add_parser(
-        "resume", help="go on where a sweep or run stopped", description="Run what a results folder says is missing."
-    )
+
+def _resume_arguments(resume: argparse.ArgumentParser) -> None:
     resume.add_argument("folder", type=Path, metavar="DIR")
     resume.add_argument("--cpus", type=_cpus, metavar="N", help="use so many CPUs (default: all that this process may)")
     _add_own_disk(resume)
     _add_tracking(resume)
-    resume.set_defaults(command=_resume)
 
-    sync = commands.add_parser(
-        "sync", help="upload to W&B what is not there yet", description="Upload a folder's runs."
-    )
+
+def _sync_arguments(sync: argparse.ArgumentParser) -> None:
     sync.add_argument("folder", type=Path, metavar="DIR")
-    sync.set_defaults(command=_sync)
 
-    dashboard = commands.add_parser("dashboard", help="publish a sweep's W&B workspace")
+
+def _dashboard_arguments(dashboard: argparse.ArgumentParser) -> None:
     dashboard.add_argument("file", type=Path, metavar="SWEEP")
     dashboard.add_argument("--entity", required=True, metavar="NAME", help="W&B user or team")
     dashboard.add_argument("--project", default="raypfrl", metavar="NAME", help="W&B project (default raypfrl)")
     dashboard.add_argument("--dry-run", action="store_true", help="write its JSON to the terminal; needs no network")
-    dashboard.set_defaults(command=_dashboard)
 
-    doctor = commands.add_parser("doctor", help="what is installed, what is there, and what is wrong")
+
+def _doctor_arguments(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument("folder", type=Path, metavar="DIR", nargs="?", default=Path("results"), help="default results")
-    doctor.set_defaults(command=_doctor)
 
-    rollout = commands.add_parser(
-        "rollout", help="episodes of one agent before and after adaptation, to draw", description="Write rollouts.csv."
-    )
+
+def _rollout_arguments(rollout: argparse.ArgumentParser) -> None:
     rollout.add_argument("folder", type=Path, metavar="DIR", help="a folder of results on navigation")
     rollout.add_argument("--trial", metavar="KEY", help="default: the first that finished")
     rollout.add_argument("--agent", type=int, metavar="I", help="default: the first of those held out")
     rollout.add_argument("--m-adapt", type=int, default=200, metavar="M", help="of the adaptation step (default 200)")
     rollout.add_argument("--episodes", type=int, default=12, metavar="N", help="default 12")
-    rollout.set_defaults(command=_rollout)
 
-    theory = commands.add_parser(
-        "theory", help="the paper's constants and bounds", description="The constants for a population and settings."
-    )
+
+def _theory_arguments(theory: argparse.ArgumentParser) -> None:
     theory.add_argument("population", metavar="POPULATION")
     _add_set(theory)
-    theory.set_defaults(command=_theory)
 
-    show = commands.add_parser("list", help="populations, methods, settings, sweeps")
-    show.set_defaults(command=_list)
-    return parser
+
+def _no_arguments(command: argparse.ArgumentParser) -> None:
+    """All is said by the command's name."""
 
 
 def _add_set(parser: argparse.ArgumentParser) -> None:
@@ -276,6 +273,18 @@ def _list(options: argparse.Namespace) -> int:
     print(listing())
     return 0
 
+
+COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]] = {
+    "run": ("one run of a method on a population", _run_arguments, _run),
+    "sweep": ("a grid of runs from a sweep file, or what is missing of it", _sweep_arguments, _sweep),
+    "resume": ("go on where a sweep or run stopped, from what its folder says", _resume_arguments, _resume),
+    "sync": ("upload to W&B what is not there yet", _sync_arguments, _sync),
+    "dashboard": ("publish a sweep's W&B workspace", _dashboard_arguments, _dashboard),
+    "doctor": ("what is installed, what is there, and what is wrong", _doctor_arguments, _doctor),
+    "rollout": ("write episodes of one agent before and after adaptation, to draw", _rollout_arguments, _rollout),
+    "theory": ("the paper's constants and bounds for a population and settings", _theory_arguments, _theory),
+    "list": ("populations, methods, settings, sweeps", _no_arguments, _list),
+}
 
 if __name__ == "__main__":
     sys.exit(main())
