@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"raypfrl: {error}; put that right, and the same command goes on from what is there", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
+        print("raypfrl: interrupted; the same command goes on from what is there", file=sys.stderr)
         return INTERRUPTED
     return status
 
@@ -75,7 +76,11 @@ def _sweep_arguments(sweep: argparse.ArgumentParser) -> None:
     )
     _add_set(sweep)
     sweep.add_argument("--cpus", type=_cpus, metavar="N", help="use so many CPUs (default: all that this process may)")
-    sweep.add_argument("--smoke", action="store_true", help="the first point of every grid, one seed, two rounds")
+    sweep.add_argument(
+        "--smoke",
+        action="store_true",
+        help="does it run? the first point of every grid, one seed, two rounds of one local step",
+    )
     sweep.add_argument("--asha", action="store_true", help="stop weak trials early; biases any statement about seeds")
     sweep.add_argument("--out", type=Path, metavar="DIR", help="default results/<sweep>")
     sweep.add_argument(

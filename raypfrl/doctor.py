@@ -66,7 +66,7 @@ def _disk(folder: Path, lines: list[str], troubles: list[str]) -> None:
     for name, place in places.items():
         there = next(path for path in (place, *place.parents) if path.exists())
         free = shutil.disk_usage(there).free / GIGABYTE
-        lines.append(f"{name:12} {place}, {free:.1f} GB free")
+        lines.append(f"{name:12} {place}{'' if there == place else ' (not there yet)'}, {free:.1f} GB free")
         if not os.access(there, os.W_OK):
             troubles.append(f"{name}: no write access to {there}; choose another folder")
         elif free < DISK:

@@ -15,6 +15,7 @@ from raypfrl.populations import POPULATIONS
 def listing() -> str:
     """Populations, methods, settings with meaning and default, metrics and sweeps."""
     own = {name for family in POPULATIONS.values() for name in family.paper}
+    sweeps = {str(path): _summary(_docstring(path)) for path in sweep_files()}
     return "\n\n".join(
         [
             _section("populations", {name: _summary(family.build.__doc__) for name, family in POPULATIONS.items()}),
@@ -28,7 +29,9 @@ def listing() -> str:
                 },
             ),
             _section("metrics", METRICS),
-            _section("sweeps (raypfrl sweep FILE)", {str(path): _summary(_docstring(path)) for path in sweep_files()}),
+            _section(
+                "sweeps (raypfrl sweep FILE)", sweeps or {"none here": "they are in the checkout's tune_configs/"}
+            ),
         ]
     )
 

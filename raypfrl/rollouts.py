@@ -29,8 +29,12 @@ def roll_out(folder: Path, trial: str | None, agent: int | None, m_adapt: int, e
     config = _config(results, trial)
     tasks = config.build_population().tasks
     chosen = config.n if agent is None else agent
-    if config.population != "navigation" or not 0 <= chosen < len(tasks):
-        raise SettingsError(f"agent {chosen} of {config.population}: give one of navigation, 0 to {len(tasks) - 1}")
+    if config.population != "navigation":
+        raise SettingsError(
+            f"{folder}: its episodes are on {config.population}; rollouts are drawn for navigation only"
+        )
+    if not 0 <= chosen < len(tasks):
+        raise SettingsError(f"--agent {chosen}: there are the agents 0 to {len(tasks) - 1}")
     state = results.saved_state(config.key())
     if state is None:
         raise SettingsError(f"{results.checkpoint(config.key())}: not there; run the sweep in this folder first")

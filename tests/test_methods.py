@@ -98,6 +98,8 @@ def test_the_causal_estimators_and_where_the_baseline_comes_from():
 
 # --- on real oracles --------------------------------------------------------------------------------------------------
 
+RICH = ("gridworld", "navigation", "bandit", "quadratic")  # small batches hold rewards, and no episode ends early
+
 
 def one_step(method, population, oracle, **settings):
     """A local update of agent 0 with tau = 1 from a theta that is not special."""
@@ -116,10 +118,11 @@ def test_every_method_takes_a_step_on_every_oracle_and_pays_for_the_batches_it_n
     config, theta, update = one_step(method, population, oracle)
     assert update.theta.shape == theta.shape
     assert np.isfinite(update.theta).all()
-    assert not np.array_equal(update.theta, theta)
+    assert population not in RICH or not np.array_equal(update.theta, theta)
     budget = sum(size for name, size in config.method_settings().items() if name.startswith("m_"))
     assert update.trajectories == (0 if oracle == "exact" else budget)
-    assert update.env_steps == update.trajectories * (config.horizon + 1)
+    longest = update.trajectories * (config.horizon + 1)
+    assert update.env_steps == longest if population in RICH else update.trajectories <= update.env_steps <= longest
 
 
 @pytest.mark.parametrize(("method", "trajectories"), [("exact", 189), ("first_order", 125), ("fedavg_pg", 189)])
@@ -186,7 +189,7 @@ def test_clipping_at_inf_changes_no_byte_and_at_0_gives_first_order(population, 
 
     assert end(curvature_clip=float("inf")) == end(curvature_clip=1e300) == end()
     assert end(curvature_clip=0) == end("first_order")
-    assert len({end(curvature_clip=1e-3), end(), end("first_order")}) == 3
+    assert population not in RICH or len({end(curvature_clip=1e-3), end(), end("first_order")}) == 3
 
 
 def test_clipping_scales_the_curvature_term_back_to_c_times_the_outer_gradient():
@@ -231,5 +234,5 @@ def test_from_scratch_begins_anew_for_each_seed_and_the_federation_does_not():
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
 def test_a_methods_settings_are_settings_of_a_run_and_its_summary_is_a_line(method):
     assert set(method.settings) <= set(RunConfig.model_fields)
-    assert 20 < len(method.summary) < 120
+    assert 20 < len(method.summary) < 170
     assert method.summary.endswith((".", "trajectories", "(d,)"))

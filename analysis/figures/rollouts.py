@@ -22,7 +22,7 @@ PHASES = {"before": style.PURPLE, "after": style.BLUE}
 def read(path: Path) -> pd.DataFrame:
     """``rollouts.csv``: one row a position, h = 0..H, of an episode before or after adaptation."""
     if not path.is_file():
-        raise ResultsError(f"{path.parent}: no {path.name}; write it by running the few-shot sweep")
+        raise ResultsError(f"{path.parent}: no {path.name}; write it with `raypfrl rollout {path.parent}`")
     frame = pd.read_csv(path)
     lacking = [c for c in COLUMNS if c not in frame]
     if lacking or set(frame["phase"]) != set(PHASES):

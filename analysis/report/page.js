@@ -248,7 +248,9 @@ function start() {
   const xs = [["round"], ["trajectories", "trajectories per agent"], ["m_adapt"]].filter(([name]) => name !== "m_adapt" || named);
   options("measure", D.measures.map((name) => [name, name.replace("_", " ")]));
   options("x", named && single ? xs.toReversed() : xs);
-  options("split", unique(D.curves.map((curve) => curve.split)).reverse().map((split) => [split, split.replace("_", " ")]));
+  const trialsOf = (split) => new Set(D.curves.filter((curve) => curve.split === split).map((curve) => curve.trial)).size;
+  const splits = unique(D.curves.map((curve) => curve.split)).reverse().sort((a, b) => trialsOf(b) - trialsOf(a));
+  options("split", splits.map((split) => [split, split.replace("_", " ")]));
   options("adapt", [["largest", "largest (after adaptation)"], ...adapts.map((m) => [m, m === "0" ? "0 (before adaptation)" : m])]);
   const many = filters.filter((name) => values(name).length > 1);
   options("colour", (many.length ? many : ["method"]).map((name) => [name]), () => {

@@ -87,8 +87,9 @@ class Method:
 
     @property
     def summary(self) -> str:
-        """The first line of the direction's docstring."""
-        return (self.direction.__doc__ or "").strip().splitlines()[0]
+        """The first line of the direction's docstring; and of the server's step, where it does not average."""
+        told = [self.direction] if self.combine is average else [self.direction, self.combine]
+        return " ".join((function.__doc__ or "").strip().splitlines()[0] for function in told)
 
 
 METHODS: Mapping[str, Method] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -54,6 +55,10 @@ def launch(
     left = [config for config in configs if config.key() not in ended]
     if left and not cluster_address():
         layout(left, cpus or cpus_here())  # what cannot be placed fails now, not after Ray's start
+        if (cpus or 0) > cpus_here():
+            print(
+                f"--cpus {cpus}: this process may use {cpus_here()}; trials will wait for each other", file=sys.stderr
+            )
     print(f"{len(left)} of {len(configs)} trials left", flush=True)
     if left:
         start = time.perf_counter()
@@ -131,18 +136,18 @@ def _run(
 
 
 def _note_seconds(results: Results, recorder: Recorder, placed: Layout, start: float) -> None:
-    """Where the wall time of this start went; ``tune`` is the rest, idle processes included. ``recording`` runs beside
-    the trials."""
+    """Where the wall time of this start went; ``tune`` is the rest, idle processes included. ``tracking`` (but for its
+    end) and ``recording`` run beside the trials."""
     spent, side_by_side = recorder.seconds, max(placed.actors, 1)
     wall = time.perf_counter() - start
     split = {
-        "start": (recorder.first_result or time.perf_counter()) - start,
+        "start": (recorder.first_work or time.perf_counter()) - start,
         "kernels": spent["kernel"] / side_by_side / placed.at_once,
         "evaluation": spent["evaluation"] / side_by_side / placed.at_once,
         "federation": (spent["busy"] - (spent["kernel"] + spent["evaluation"]) / side_by_side) / placed.at_once,
         "tracking": recorder.tracker.seconds,
     }
-    split = {**split, "tune": wall - sum(split.values()), "recording": spent["recording"], "wall": wall}
+    split = {**split, "tune": max(0.0, wall - sum(split.values())), "recording": spent["recording"], "wall": wall}
     earlier = results.about.get("starts", [])
     results.note({"starts": [*earlier, {name: round(seconds, 3) for name, seconds in split.items()}]})
 

@@ -18,6 +18,8 @@ from raypfrl.config import RunConfig
 from raypfrl.sweeps.results import Results
 from raypfrl.tracking import Tracker
 
+EVERY = 30.0  # seconds between two lines of progress where there is no terminal
+
 
 class Recorder(Callback):
     """Tune's callback that writes the result files, tells the tracker, and prints the progress line."""
@@ -28,7 +30,7 @@ class Recorder(Callback):
         self.progress = Progress(configs)
         self.labels = {key: label(config, swept) for key, config in self.configs.items()}
         self.seconds: dict[str, float] = defaultdict(float)
-        self.first_result: float | None = None
+        self.first_work: float | None = None  # when the first trial began to compute
         self.broken: OSError | None = None  # why nothing can be written any more; Tune passes only a text on
 
     def __getstate__(self) -> dict[str, Any]:
@@ -40,7 +42,7 @@ class Recorder(Callback):
     ) -> None:
         """Rows, checkpoint, progress."""
         start = time.perf_counter()
-        self.first_result = self.first_result or start
+        self.first_work = self.first_work or start - result["busy_seconds"]
         key = trial.config["run"]["key"]
         for line in result["log"]:
             self._say(key, line)
@@ -98,14 +100,15 @@ class Recorder(Callback):
 
 
 class Progress:
-    """One line that is rewritten on a terminal; nothing where there is none."""
+    """One line that is rewritten on a terminal; elsewhere a line every ``EVERY`` seconds."""
 
     def __init__(self, configs: Sequence[RunConfig]) -> None:
         self._work = {config.key(): cost(config) for config in configs}
         self._rounds = {config.key(): config.rounds for config in configs}
         self._part = dict.fromkeys(self._work, 0.0)
         self._scores: dict[str, list[float]] = defaultdict(list)
-        self._done, self._start = 0, time.perf_counter()
+        self._done, self._start, self._told = 0, time.perf_counter(), time.perf_counter()
+        self._first: tuple[float, float] | None = None  # when the first evaluation came, and the share done by then
         self._live = sys.stderr.isatty()
 
     def ended(self, key: str, label: str, metrics: Mapping[str, Any]) -> None:
@@ -121,14 +124,21 @@ class Progress:
         """Show how many trials of how many, the time left by the work that is left, and the running medians of the
         return after adaptation."""
         self._part[key] = round / self._rounds[key] if self._rounds[key] else 1.0
-        if not self._live:
-            return
-        elapsed = time.perf_counter() - self._start
         share = sum(self._work[key] * part for key, part in self._part.items()) / sum(self._work.values())
-        left = f", {_clock(elapsed / share - elapsed)} left" if share > 0.01 else ""
+        now = time.perf_counter()
+        self._first = self._first or (now, share)
+        if not self._live and now - self._told < EVERY:
+            return
+        self._told = now
+        begun, before = self._first
+        left = f", {_clock((now - begun) * (1 - share) / (share - before))} left" if share > before + 0.01 else ""
         medians = "  ".join(f"{label} {statistics.median(scores):.2f}" for label, scores in self._scores.items())
-        width = shutil.get_terminal_size().columns - 1
-        self._write(f"{self._done} of {len(self._work)} trials, {_clock(elapsed)}{left}  {medians}"[:width])
+        line = f"{self._done} of {len(self._work)} trials, {_clock(now - self._start)}{left}  {medians}"
+        if self._live:
+            width = shutil.get_terminal_size().columns - 1
+            self._write(line if len(line) <= width else f"{line[: width - 1]}…")
+        else:
+            self.tell(line)
 
     def tell(self, line: str) -> None:
         """A line of its own."""

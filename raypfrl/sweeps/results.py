@@ -74,8 +74,13 @@ class Table:
         text = self.path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
         rows = list(csv.DictReader(io.StringIO(whole)))
-        if whole and tuple(whole.splitlines()[0].split(",")) != self.columns:
-            raise SettingsError(f"{self.path}: written by another version of raypfrl; choose another --out")
+        found = tuple(whole.splitlines()[0].split(",")) if whole else self.columns
+        if found != self.columns:
+            differ = ", ".join(sorted(set(found) ^ set(self.columns))) or "in another order"
+            raise SettingsError(
+                f"{self.path}: written by a raypfrl with other columns ({differ}), which this one can't go on with; "
+                "run the sweep anew into another --out (`python -m analysis` still reads the folder)"
+            )
         if whole != text:
             write(self.path, whole.encode())
         return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,5 +81,6 @@ def agents_of(config: RunConfig, results: Results) -> Iterator[Agents]:
 def _line(metrics: Mapping[str, Any]) -> str:
     if message := metrics.get("message"):
         return f"round {metrics['round']}: {metrics['status']}: {message}"
-    shown = {name: metrics[name] for name in ("before/return", "after/return", "after/success") if name in metrics}
-    return f"round {metrics['round']}  " + "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
+    shown = {name: metrics.get(name, math.nan) for name in ("before/return", "after/return", "after/success")}
+    known = {name: value for name, value in shown.items() if not math.isnan(value)}  # not every population has a goal
+    return f"round {metrics['round']}  " + "  ".join(f"{name} {value:.3f}" for name, value in known.items())

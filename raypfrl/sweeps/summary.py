@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,20 +28,27 @@ def summary(results: Results, configs: Sequence[RunConfig], labels: Mapping[str,
             after = [float(row["after/return"]) for row in ended]
             line += (
                 f"  {_median(ended, 'before/return'):6.2f}  {statistics.median(after):5.2f}  "
-                f"{min(after):5.2f} to {max(after):5.2f}{'':12}  {_median(ended, 'after/success'):7.0%}"
+                f"{min(after):5.2f} to {max(after):5.2f}{'':12}  {_percent(_median(ended, 'after/success')):>7}"
             )
         lines.append(line + (f"  ({lost} did not finish)" if lost else ""))
     return "\n".join(lines)
 
 
 def where(folder: Path) -> str:
-    """One line: where the results are, and the commands that open them."""
-    opened_by = {"sweep.json": f"python -m analysis report {folder}", "tune": f"tensorboard --logdir {folder / 'tune'}"}
-    if (folder / "wandb").exists():
-        opened_by["wandb"] = f"wandb leet {folder / 'wandb'} (W&B in the terminal), raypfrl sync {folder} (uploads it)"
-    commands = [command for name, command in opened_by.items() if (folder / name).exists()]
-    return f"results in {folder}; open them with: {', '.join(commands)}"
+    """Where the results are, and the commands that open them, one a line."""
+    opened_by = [
+        ("sweep.json", f"python -m analysis report {folder}", "a page with curves and tables"),
+        ("tune", f"tensorboard --logdir {folder / 'tune'}", "needs pip install tensorboard"),
+        ("wandb", f"wandb leet {folder / 'wandb'}", "W&B in the terminal"),
+        ("wandb", f"raypfrl sync {folder}", "uploads to W&B what is not there yet"),
+    ]
+    lines = [f"  {command}  # {what}" for name, command, what in opened_by if (folder / name).exists()]
+    return "\n".join([f"results in {folder}; open them with", *lines])
 
 
 def _median(rows: Sequence[Mapping[str, str]], column: str) -> float:
     return statistics.median(float(row[column] or "nan") for row in rows)
+
+
+def _percent(share: float) -> str:
+    return "" if math.isnan(share) else f"{share:.0%}"  # not every population has a goal

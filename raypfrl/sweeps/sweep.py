@@ -91,7 +91,7 @@ def _distinct(grids: Sequence[Settings]) -> Sequence[Settings]:
 def load(path: Path) -> Sweep:
     """The ``SWEEP`` of a sweep file. Raises SettingsError for a file that is no sweep."""
     if not path.is_file():
-        raise SettingsError(f"{path}: no such file; `raypfrl list` shows the sweeps that come with raypfrl")
+        raise SettingsError(f"{path}: no such file; `raypfrl list` in the checkout shows the sweeps that come with it")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if path.suffix != ".py" or spec is None or spec.loader is None:
         raise SettingsError(f"{path}: not a sweep; a sweep is a Python file that sets SWEEP = Sweep(...)")

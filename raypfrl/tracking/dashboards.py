@@ -27,7 +27,7 @@ def publish(name: str, sweep: Sweep, entity: str, project: str, *, dry_run: bool
     try:
         import wandb_workspaces.workspaces as ws
     except ImportError:
-        raise SettingsError("dashboards need wandb-workspaces: pip install 'raypfrl[dashboards]'") from None
+        raise SettingsError("dashboards need wandb-workspaces: pip install wandb-workspaces") from None
     workspace: Any = ws.Workspace(
         entity=entity,
         project=project,
