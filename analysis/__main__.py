@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         return int(options.run(options))
-    except ResultsError as error:
+    except (ResultsError, OSError) as error:
         print(f"analysis: {error}", file=sys.stderr)
         return 2
 

@@ -165,23 +165,25 @@ def settings_of(assignments: Sequence[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key:
-            raise SettingsError(f"--set {assignment}: give KEY=VALUE, e.g. --set alpha=0.5")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise SettingsError(
-                f"--set {assignment}: {text!r} is not a value; quote it or see `raypfrl list`"
-            ) from None
+            raise SettingsError(f"--set {assignment!r}: give KEY=VALUE, e.g. --set alpha=0.5")
+        value = _value(f"--set {key}", text)
         settings[key.strip()] = tuple(value) if isinstance(value, list) and key.strip() in SEQUENCES else value
     return settings
 
 
-def _seeds(text: str) -> list[int]:
+def _value(option: str, text: str) -> Any:
     try:
-        seeds = [int(part) for part in text.split(",") if part.strip()] if "," in text else list(range(int(text)))
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise SettingsError(f"{option}: {text[:80]!r} is not a value; quote it or see `raypfrl list`") from None
+
+
+def _seeds(text: str) -> Sequence[int]:
+    try:
+        seeds = [int(part) for part in text.split(",") if part.strip()] if "," in text else range(int(text))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: give a number of seeds, or seeds like 3,5,8") from None
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+    if not seeds or seeds[0] < 0 or (isinstance(seeds, list) and (min(seeds) < 0 or len(set(seeds)) < len(seeds))):
         raise argparse.ArgumentTypeError(f"{text!r}: give at least one seed, none negative, none twice")
     return seeds
 
@@ -196,7 +198,7 @@ def _run(options: argparse.Namespace) -> int:
     from raypfrl.sweeps.single import run
 
     settings = settings_of(options.settings)
-    actors = options.actors if options.actors == "auto" else yaml.safe_load(options.actors)
+    actors = _value("--actors", options.actors)
     given = {"population": options.population, "method": options.method, "seed": options.seed, "actors": actors}
     config = RunConfig(**{**given, **settings})
     return run(config, options.out or Path("results", f"run-{config.key()}"), _tracking(options))
@@ -261,7 +263,7 @@ def _theory(options: argparse.Namespace) -> int:
 
     settings = settings_of(options.settings)
     epsilon = settings.pop("epsilon", 0.01)
-    if not isinstance(epsilon, int | float) or not epsilon > 0:
+    if not isinstance(epsilon, int | float) or not 0 < epsilon < float("inf"):
         raise SettingsError(f"epsilon = {epsilon!r}: give the wanted E||grad F||^2, a number above 0")
     config = RunConfig(**{"population": options.population, "method": "exact", **settings})
     batches = {name: getattr(config, name) for name in ("alpha", "beta", "tau", "rounds", "m_in", "m_h", "m_out")}
@@ -269,6 +271,8 @@ def _theory(options: argparse.Namespace) -> int:
         print(report(config.build_population(), **batches, n=config.cohort, epsilon=float(epsilon)))
     except ValueError as error:
         raise SettingsError(str(error)) from None
+    except ArithmeticError:
+        raise SettingsError("the constants are not finite for these settings; lower gamma, alpha or beta") from None
     return 0
 
 

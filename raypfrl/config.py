@@ -64,10 +64,10 @@ class RunConfig(BaseModel):
     method: str = Field(description="the direction of a local step, and what the server does with the results")
     oracle: str = Field("auto", description="where an agent's numbers come from; auto: the fastest that covers it")
     seed: Whole = Field(0, ge=0, lt=2**32, description="names every random number of the run")
-    n: Whole = Field(ge=1, description="training agents")
+    n: Whole = Field(ge=1, le=100_000, description="training agents")
     gamma: float = Field(ge=0, le=1, description="discount, absolute: gamma^0 at h = 0")
     horizon: Whole = Field(ge=0, le=10_000, description="H: an episode has H + 1 decisions")
-    hidden: Annotated[tuple[Annotated[Whole, Field(ge=1)], ...], BeforeValidator(_sequence)] = Field(
+    hidden: Annotated[tuple[Annotated[Whole, Field(ge=1, le=10_000)], ...], BeforeValidator(_sequence)] = Field(
         (), description="hidden layer widths of a neural policy"
     )
     rounds: Whole = Field(ge=1, lt=2**32, description="K: communication rounds")
@@ -87,7 +87,7 @@ class RunConfig(BaseModel):
         0, ge=0, description="answers that are enough for a round once round_timeout is over; 0: every agent's"
     )
     round_timeout: float = Field(
-        600.0, gt=0, allow_inf_nan=False,
+        600.0, gt=0, le=1e6, allow_inf_nan=False,
         description="seconds after which an actor that has not answered is replaced; changes results with min_agents",
     )  # fmt: skip
     evaluate: Annotated[tuple[Whole, ...] | Whole, BeforeValidator(_whole)] = Field(
@@ -107,7 +107,7 @@ class RunConfig(BaseModel):
         for name, known in (("population", POPULATIONS), ("method", METHODS)):
             if name not in settings:
                 raise SettingsError(f"no {name}: give one of {', '.join(known)}")
-            if settings[name] not in known:
+            if not isinstance(settings[name], str) or settings[name] not in known:
                 raise SettingsError(did_you_mean(name, settings.get(name), known))
         if unknown := [name for name in settings if name not in type(self).model_fields]:
             raise SettingsError(did_you_mean("setting", unknown[0], type(self).model_fields))
@@ -138,6 +138,11 @@ class RunConfig(BaseModel):
     def key(self) -> str:
         """Twelve hex digits, the hash of ``identity``: the name of the trial."""
         return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:12]
+
+    def evaluated_after(self, k: int) -> bool:
+        """Whether an evaluation follows k rounds: at the start, at the end, and where ``evaluate`` says."""
+        every = self.evaluate
+        return k in (0, self.rounds) or (k in every if isinstance(every, tuple) else k % every == 0)
 
     def method_settings(self) -> dict[str, Any]:
         """The settings that the method's direction takes as keyword arguments."""

@@ -67,7 +67,9 @@ def _disk(folder: Path, lines: list[str], troubles: list[str]) -> None:
         there = next(path for path in (place, *place.parents) if path.exists())
         free = shutil.disk_usage(there).free / GIGABYTE
         lines.append(f"{name:12} {place}{'' if there == place else ' (not there yet)'}, {free:.1f} GB free")
-        if not os.access(there, os.W_OK):
+        if not there.is_dir():
+            troubles.append(f"{name}: {there} is a file; choose another folder")
+        elif not os.access(there, os.W_OK):
             troubles.append(f"{name}: no write access to {there}; choose another folder")
         elif free < DISK:
             troubles.append(f"{name}: {free:.2f} GB free at {there}; make room, or choose another folder")
@@ -92,10 +94,11 @@ def _ray(lines: list[str], troubles: list[str]) -> None:
 
 
 def _tracking(lines: list[str], troubles: list[str]) -> None:
-    mode = Tracking().resolved() or ("online" if api_key() else "offline")
-    lines.append(f"W&B          {mode}, {server_url()}, {'a key' if api_key() else 'no key'} is configured")
-    if mode == "online":
-        try:
+    try:
+        key = "a key" if api_key() else "no key"
+        mode = Tracking().resolved() or ("online" if api_key() else "offline")
+        lines.append(f"W&B          {mode}, {server_url()}, {key} is configured")
+        if mode == "online":
             check_server()
-        except Trouble as trouble:
-            troubles.append(f"W&B: {trouble}; sweeps run and are tracked offline until then")
+    except Trouble as trouble:
+        troubles.append(f"W&B: {trouble}; sweeps run and are tracked offline until then")

@@ -54,7 +54,10 @@ def _section(title: str, lines: Mapping[str, str]) -> str:
 
 
 def _docstring(path: Path) -> str | None:
-    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    try:
+        return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    except (SyntaxError, ValueError) as error:
+        return f"does not run: {error}"
 
 
 def _summary(docstring: str | None) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from raypfrl.config import RunConfig, SettingsError
 from raypfrl.federation.agent import build_agent
+from raypfrl.oracles import covering
 from raypfrl.policies import Vector
 from raypfrl.streams import Purpose, Stream
 from raypfrl.sweeps.results import Results, opened, unpack, write
@@ -33,6 +34,11 @@ def roll_out(folder: Path, trial: str | None, agent: int | None, m_adapt: int, e
         raise SettingsError(
             f"{folder}: its episodes are on {config.population}; rollouts are drawn for navigation only"
         )
+    for name, number in (("--m-adapt", m_adapt), ("--episodes", episodes)):
+        if not 1 <= number < 2**24:
+            raise SettingsError(f"{name} {number}: give a number from 1 to {2**24 - 1}")
+    if "fused" not in covering(tasks[0], config.build_population().policy):
+        raise SettingsError(f"{folder}: the fused oracle, which draws the episodes, does not cover its policy")
     if not 0 <= chosen < len(tasks):
         raise SettingsError(f"--agent {chosen}: there are the agents 0 to {len(tasks) - 1}")
     state = results.saved_state(config.key())

@@ -140,6 +140,9 @@ def test_bias_and_variance_are_those_of_fresh_directions() -> None:
     agent = build_agent(config, 1)
     diagnosis = agent.evaluate(np.zeros(1), 0, config.alpha, (0,), 8).diagnosis
     assert diagnosis is not None
+    replicates = [Replicate(0, 1, 0, k) for k in range(REPLICATES)]
+    drawn = [agent.direction(agent.oracle, np.zeros(1), step, **agent.settings) for step in replicates]
+    assert diagnosis.variance == pytest.approx(np.var(drawn, ddof=1))
     steps = [LocalStep(0, 1, k, 0) for k in range(REPLICATES)]
     fresh = np.var([agent.direction(agent.oracle, np.zeros(1), step, **agent.settings) for step in steps], ddof=1)
     assert fresh / 2.4 < diagnosis.variance < fresh * 2.4

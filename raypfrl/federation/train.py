@@ -11,6 +11,7 @@ from raypfrl.diagnostics import summary
 from raypfrl.evaluation import mean_outcome
 from raypfrl.federation.agent import Agent, Evaluation, Update, build_agent
 from raypfrl.federation.server import Agents, Array, Server
+from raypfrl.methods import METHODS
 from raypfrl.oracles import Diverged
 
 Metrics = dict[str, Any]
@@ -45,6 +46,14 @@ def rows(theta: Array, numbers: Sequence[int]) -> Sequence[Array]:
     return [theta] * len(numbers) if theta.ndim == 1 else list(theta)
 
 
+def splits(config: RunConfig) -> dict[str, list[int]]:
+    """The agents to evaluate: those that learn, and, where theta is shared, the others too."""
+    n, population = config.n, config.build_population()
+    numbers = {"train": list(range(n)), "held_out": list(range(n, len(population.tasks)))}
+    own = METHODS[config.method].initial(population, config.seed, config.agents()).ndim == 2
+    return {name: agents for name, agents in numbers.items() if agents and (name == config.participants or not own)}
+
+
 class Training:
     """The iterator behind ``train``: each step runs up to the next evaluation and gives its metrics.
 
@@ -60,7 +69,7 @@ class Training:
         if state is not None:
             self.server.restore(state)
             self._seconds = float(state["seconds"])
-            self._started, self._over = True, self.server.round >= config.rounds
+            self._started = self.server.round < config.rounds  # else only the last word is missing
 
     def __iter__(self) -> Self:
         return self
@@ -84,16 +93,14 @@ class Training:
         return self.server.state() | {"seconds": self._elapsed()}
 
     def _run_to_next_evaluation(self) -> None:
-        while True:
+        self.server.run_round()
+        while not self.config.evaluated_after(self.server.round):
             self.server.run_round()
-            k, every = self.server.round, self.config.evaluate
-            if k == self.config.rounds or (k in every if isinstance(every, tuple) else k % every == 0):
-                return
 
     def _evaluate(self) -> Metrics:
         metrics: Metrics = {"evaluations": [], "missed": " ".join(f"{k}:{i}" for k, i in self.server.missed)}
         self.server.missed.clear()
-        for split, numbers in self._splits().items():
+        for split, numbers in splits(self.config).items():
             answers = self.server.agents.evaluations(numbers, self.server.theta, self.server.round)
             self.server.spent.evaluation_seconds += sum(answer.seconds for answer in answers)
             outcomes = {
@@ -124,17 +131,6 @@ class Training:
                 for m, outcome in outcomes.items()
             ]
         return self.counts() | metrics
-
-    def _splits(self) -> dict[str, list[int]]:
-        """The agents to evaluate: those that learn, and, where theta is shared, the others too."""
-        n, tasks = self.config.n, len(self.config.build_population().tasks)
-        splits = {"train": list(range(n)), "held_out": list(range(n, tasks))}
-        own = self.server.theta.ndim == 2
-        return {
-            split: numbers
-            for split, numbers in splits.items()
-            if numbers and (split == self.config.participants or not own)
-        }
 
     def counts(self) -> Metrics:
         """The metrics that need no evaluation: the round, and what was spent."""

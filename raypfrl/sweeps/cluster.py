@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
 import socket
 import sys
 import time
@@ -16,6 +15,7 @@ import ray
 from ray._private import ray_constants, services
 
 from raypfrl.config import SettingsError
+from raypfrl.exits import terminable
 from raypfrl.sweeps.machine import cpus_here
 
 JOIN_SECONDS = 600.0  # how long a sweep on a cluster waits for the CPUs that it was told to use
@@ -36,7 +36,7 @@ def connected(cpus: int | None) -> Iterator[int]:
     """The Ray that is already running in this process, the cluster that RAY_ADDRESS names, or a local one; gives the
     CPUs to use, at most ``cpus``.
 
-    SIGTERM (a preempted node, a time limit) is taken like Ctrl-C: work stops in order, and all can be resumed.
+    Inside, SIGTERM is taken like Ctrl-C.
     """
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # results.py writes the rows, once
@@ -47,12 +47,11 @@ def connected(cpus: int | None) -> Iterator[int]:
     elif own:
         with _loopback():
             _init("local", include_dashboard=False, num_cpus=cpus or cpus_here(), _system_config=_SYSTEM)
-    before = signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
     try:
-        there = _cpus_there(cpus if own and address else None)
-        yield min(there, cpus) if cpus else there
+        with terminable():  # now: Ray has put its own handler there
+            there = _cpus_there(cpus if own and address else None)
+            yield min(there, cpus) if cpus else there
     finally:
-        signal.signal(signal.SIGTERM, before)
         if own:
             ray.shutdown()
 
@@ -65,7 +64,7 @@ def _join(address: str) -> None:
         host, _, port = place.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
         _init(address)
-    except (OSError, ValueError):
+    except (OSError, RuntimeError, ValueError):
         raise SettingsError(
             f"no cluster answers at RAY_ADDRESS = {address}; start it, set RAY_AUTH_MODE=token if it asks for one, "
             "or unset RAY_ADDRESS to run on this machine"

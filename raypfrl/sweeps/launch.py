@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import time
@@ -51,8 +52,7 @@ def launch(
 
     Raises SettingsError before anything is started or written.
     """
-    ended = results.ended()
-    left = [config for config in configs if config.key() not in ended]
+    left = results.left(configs, asha=asha)
     if left and not cluster_address():
         layout(left, cpus or cpus_here())  # what cannot be placed fails now, not after Ray's start
         if (cpus or 0) > cpus_here():
@@ -62,18 +62,18 @@ def launch(
     print(f"{len(left)} of {len(configs)} trials left", flush=True)
     if left:
         start = time.perf_counter()
-        with connected(cpus) as available:
+        with connected(cpus) as available, contextlib.closing(results):
             placed = layout(left, available)
             nodes = check(results.folder, own_disk=own_disk)
             growing = bool(cluster_address()) and cpus is None  # to the nodes that will join, too
             print(f"{placed}{f', on {nodes} nodes' * (nodes > 1)}", flush=True)
             how = {"asha": asha, "strategy": strategy, **left[0].execution()}
-            results.begin(configs, {"swept": list(swept), "how": how, **about(available)})
+            results.begin(configs, {"swept": list(swept), "how": how, **about(available)}, left)
             names = {config.key(): f"{label(config, swept)} seed={config.seed}" for config in configs}
             tracker = Tracker(results.folder, results.name, tracking, results.about["git_commit"])
             recorder = Recorder(results, left, swept, tracker.start(configs, names))
             _run(results, left, names, placed, recorder, start, asha=asha, strategy=strategy, growing=growing)
-    results.sort([config.key() for config in configs])
+            results.sort([config.key() for config in configs])
     print(summary(results, configs, {config.key(): label(config, swept) for config in configs}))
     status = {row["trial"]: row["status"] for row in results.trials.rows}
     missing = sum(config.key() not in status for config in configs)
@@ -141,7 +141,7 @@ def _note_seconds(results: Results, recorder: Recorder, placed: Layout, start: f
     spent, side_by_side = recorder.seconds, max(placed.actors, 1)
     wall = time.perf_counter() - start
     split = {
-        "start": (recorder.first_work or time.perf_counter()) - start,
+        "start": min(recorder.first_work, time.perf_counter()) - start,
         "kernels": spent["kernel"] / side_by_side / placed.at_once,
         "evaluation": spent["evaluation"] / side_by_side / placed.at_once,
         "federation": (spent["busy"] - (spent["kernel"] + spent["evaluation"]) / side_by_side) / placed.at_once,

@@ -30,7 +30,7 @@ class Recorder(Callback):
         self.progress = Progress(configs)
         self.labels = {key: label(config, swept) for key, config in self.configs.items()}
         self.seconds: dict[str, float] = defaultdict(float)
-        self.first_work: float | None = None  # when the first trial began to compute
+        self.first_work = float("inf")  # when the first trial began to compute
         self.broken: OSError | None = None  # why nothing can be written any more; Tune passes only a text on
 
     def __getstate__(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Recorder(Callback):
     ) -> None:
         """Rows, checkpoint, progress."""
         start = time.perf_counter()
-        self.first_work = self.first_work or start - result["busy_seconds"]
+        self.first_work = min(self.first_work, start - result["busy_seconds"])
         key = trial.config["run"]["key"]
         for line in result["log"]:
             self._say(key, line)

@@ -18,13 +18,17 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from raypfrl.config import EXECUTION, RunConfig, SettingsError
+from raypfrl.federation.train import splits
 
 Row = Mapping[str, Any]
 
@@ -40,7 +44,8 @@ EVALUATION_COLUMNS = (
 )  # fmt: skip
 DIAGNOSTIC_COLUMNS = ("trial", "round", "metric", "value")
 PART = ".part"  # of a file that is being written; one that stays behind was a killed driver's
-ENDED = ("finished", "diverged", "stopped")  # a failed trial is tried again
+ENDED = ("finished", "diverged")  # a failed trial is tried again, and a stopped one where no scheduler stops it
+Evaluated = tuple[str, int]  # trial, round
 
 
 class Table:
@@ -71,19 +76,25 @@ class Table:
         write(self.path, "".join(lines).encode())
 
     def _read(self) -> list[dict[str, str]]:
-        text = self.path.read_text(encoding="utf-8")
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise _damaged(self.path, error) from None
         whole = text[: text.rfind("\n") + 1]
-        rows = list(csv.DictReader(io.StringIO(whole)))
-        found = tuple(whole.splitlines()[0].split(",")) if whole else self.columns
-        if found != self.columns:
-            differ = ", ".join(sorted(set(found) ^ set(self.columns))) or "in another order"
+        lines = list(csv.reader(io.StringIO(whole)))
+        if lines and tuple(lines[0]) != self.columns:
+            differ = ", ".join(sorted(set(lines[0]) ^ set(self.columns))) or "in another order"
             raise SettingsError(
-                f"{self.path}: written by a raypfrl with other columns ({differ}), which this one can't go on with; "
+                f"{self.path}: written by a raypfrl with other columns ({differ}), which this one can't go on with. "
                 "run the sweep anew into another --out (`python -m analysis` still reads the folder)"
             )
+        for number, cells in enumerate(lines[1:], 2):
+            rounds = [cell for name, cell in zip(self.columns, cells, strict=False) if name == "round"]
+            if len(cells) != len(self.columns) or not all(cell.isdecimal() or not cell for cell in rounds):
+                raise _damaged(self.path, f"line {number}")
         if whole != text:
             write(self.path, whole.encode())
-        return rows
+        return [dict(zip(self.columns, cells, strict=True)) for cells in lines[1:]]
 
     @staticmethod
     def _line(cells: Iterable[Any]) -> str:
@@ -95,36 +106,90 @@ class Table:
 class Results:
     """One folder of results. Opening it writes nothing; ``begin`` does, after everything has been checked.
 
-    Raises SettingsError where the folder holds something else.
+    Raises SettingsError where the folder holds something else, or files that are damaged.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder.resolve(), name
-        self.about: dict[str, Any] = {}
-        if (about := self.folder / "sweep.json").exists():
-            self.about = json.loads(about.read_text(encoding="utf-8"))
-            if self.about.get("sweep") != name:
-                raise SettingsError(f"{folder} holds the results of {self.about.get('sweep')}; choose another --out")
-        elif self.folder.exists() and any(path.suffix != PART for path in self.folder.iterdir()):
+        self.about = _about(self.folder)
+        if self.about and self.about["sweep"] != name:
+            raise SettingsError(f"{folder} holds the results of {self.about['sweep']}; choose another --out")
+        if not self.about and self.folder.exists() and any(p.name[0] != "." for p in self.folder.iterdir()):
             raise SettingsError(f"{folder} is not empty and holds no sweep.json; choose another --out")
         self.trials = Table(self.folder / "trials.csv", TRIAL_COLUMNS)
         self.evaluations = Table(self.folder / "evaluations.csv", EVALUATION_COLUMNS)
         self.diagnostics = Table(self.folder / "diagnostics.csv", DIAGNOSTIC_COLUMNS)
         self._told = {(row["trial"], int(row["round"])) for row in self.evaluations.rows}
+        self._lock = FileLock(self.folder / ".lock")
 
-    def ended(self) -> set[str]:
-        """The trials that need no more work."""
-        return {row["trial"] for row in self.trials.rows if row["status"] in ENDED}
+    def left(self, configs: Sequence[RunConfig], *, asha: bool = False) -> list[RunConfig]:
+        """The trials that need more work: not ended, or finished and not all there. Those that a scheduler has stopped
+        have ended only for ``asha``."""
+        rows, counted = {row["trial"]: row for row in self.trials.rows}, self._counted()
+        ended = {*ENDED, "stopped"} if asha else ENDED
+        return [
+            config
+            for config in configs
+            if (row := rows.get(config.key())) is None
+            or row["status"] not in ended
+            or (row["status"] == "finished" and not _whole(config, config.rounds, counted))
+        ]
 
-    def begin(self, configs: Sequence[RunConfig], about: Row) -> None:
-        """Write down what is going to be run; forget failures, which are tried again."""
+    def begin(self, configs: Sequence[RunConfig], about: Row, left: Sequence[RunConfig] | None = None) -> None:
+        """Take the folder, write down what is going to be run, and forget of the trials that are ``left`` (by default
+        all that are) what they cannot go on from.
+
+        Raises SettingsError where another process has the folder.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._take()
         for left_behind in self.folder.rglob(f".*{PART}"):
             left_behind.unlink()
-        if any(row["status"] not in ENDED for row in self.trials.rows):
-            self.trials.replace([row for row in self.trials.rows if row["status"] in ENDED])
+        self._forget(self.left(configs) if left is None else left)
         trials = {**self.about.get("trials", {}), **{config.key(): config.identity() for config in configs}}
         self.note({"sweep": self.name, **about, "trials": trials})
+
+    def close(self) -> None:
+        """Let other processes have the folder."""
+        self._lock.release()
+
+    def _take(self) -> None:
+        """Be the only one that writes here, until ``close`` or this process's end."""
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise SettingsError(
+                f"{self.folder}: another process is writing there; wait for its end, or choose another --out"
+            ) from None
+        except NotImplementedError:  # a file system without locks
+            return
+        now = [Table(table.path, table.columns).rows for table in (self.trials, self.evaluations)]
+        if now != [self.trials.rows, self.evaluations.rows]:
+            raise SettingsError(f"{self.folder}: another process has just written there; give the command again")
+
+    def _forget(self, left: Sequence[RunConfig]) -> None:
+        """Drop the rows of trials that failed, of evaluations that were cut off, and of trials that lack an evaluation
+        before their checkpoint: these start anew."""
+        counted, keys, anew, cut = self._counted(), {config.key() for config in left}, set[str](), set[Evaluated]()
+        for config in left:
+            key, due = config.key(), _rows_an_evaluation(config)
+            cut |= {place for place, count in counted.items() if place[0] == key and count != due}
+            state = self.saved_state(key)
+            if state is not None and not _whole(config, int(unpack(state)["round"]), counted):
+                anew.add(key)
+                self.checkpoint(key).unlink()
+        if any(row["trial"] in keys for row in self.trials.rows):
+            self.trials.replace([row for row in self.trials.rows if row["trial"] not in keys])
+        for table in (self.evaluations, self.diagnostics):
+            kept = [
+                row for row in table.rows if row["trial"] not in anew and (row["trial"], int(row["round"])) not in cut
+            ]
+            if len(kept) < len(table.rows):
+                table.replace(kept)
+        self._told = {(row["trial"], int(row["round"])) for row in self.evaluations.rows}
+
+    def _counted(self) -> Counter[Evaluated]:
+        return Counter((row["trial"], int(row["round"])) for row in self.evaluations.rows)
 
     def note(self, about: Row) -> None:
         """Add to sweep.json."""
@@ -149,7 +214,7 @@ class Results:
 
     def end(self, key: str, config: RunConfig, metrics: Row) -> None:
         """The trial's row: finished, diverged, stopped or failed."""
-        if key not in self.ended():
+        if key not in {row["trial"] for row in self.trials.rows if row["status"] in (*ENDED, "stopped")}:
             last = next((row for row in reversed(self.evaluations.rows) if row["trial"] == key), {})
             self.trials.append([{"trial": key, **config.identity(), "round": last.get("round"), **metrics}])
 
@@ -163,24 +228,70 @@ class Results:
         return self.folder / "checkpoints" / f"{key}.npz"
 
     def saved_state(self, key: str) -> bytes | None:
-        """The checkpoint of a trial that was begun, as bytes for ``unpack``."""
+        """The checkpoint of a trial that was begun, as bytes for ``unpack``. Raises SettingsError for a damaged one."""
         path = self.checkpoint(key)
-        return path.read_bytes() if path.exists() else None
+        if not path.exists():
+            return None
+        data = path.read_bytes()
+        try:
+            state = unpack(data)
+            sound = np.isfinite(state["theta"]).all() and int(state["round"]) >= 0
+        except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise SettingsError(f"{path}: damaged; delete it, and its trial starts anew, with the same numbers")
+        return data
 
     def sort(self, order: Sequence[str]) -> None:
         """Put the tables in the order of the plan, whoever finished first; other trials stay in front."""
         place = {key: number for number, key in enumerate(order)}
         for table in (self.trials, self.evaluations, *([self.diagnostics] if self.diagnostics.rows else [])):
-            table.replace(sorted(table.rows, key=lambda row: place.get(row["trial"], -1)))
+            table.replace(
+                sorted(
+                    table.rows,
+                    key=lambda row: (place[row["trial"]], int(row["round"] or 0)) if row["trial"] in place else (-1, 0),
+                )
+            )
 
 
 def opened(folder: Path) -> Results:
     """The results in ``folder``, whatever they are of. Raises SettingsError where there are none."""
+    about = _about(folder.resolve())
+    if not about:
+        raise SettingsError(f"{folder}: no sweep.json there; give the folder that a sweep or run named")
+    return Results(folder, about["sweep"])
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """sweep.json; empty where there is none."""
+    path = folder / "sweep.json"
     try:
-        name = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["sweep"]
+        about = json.loads(path.read_text(encoding="utf-8"))
+        if not (
+            isinstance(about, dict) and isinstance(about["sweep"], str) and isinstance(about["trials"], dict)
+        ) or not all(isinstance(settings, dict) for settings in about["trials"].values()):
+            raise TypeError("not what a sweep writes")
     except FileNotFoundError:
-        raise SettingsError(f"{folder}: no sweep.json there; give the folder that a sweep or run named") from None
-    return Results(folder, name)
+        return {}
+    except OSError as error:  # a file in the folder's place, a name that is too long
+        raise SettingsError(f"{folder}: {error.strerror}; give a folder") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from None
+    return about
+
+
+def _damaged(path: Path, why: object) -> SettingsError:
+    return SettingsError(f"{path}: damaged ({why}); bring back a copy, or run anew into another --out")
+
+
+def _rows_an_evaluation(config: RunConfig) -> int:
+    return len(splits(config)) * len(config.m_adapt)
+
+
+def _whole(config: RunConfig, rounds: int, counted: Mapping[Evaluated, int]) -> bool:
+    """Whether every evaluation of the first ``rounds`` rounds is there with all its rows."""
+    key, due = config.key(), _rows_an_evaluation(config)
+    return all(counted.get((key, k), 0) == due for k in range(rounds + 1) if config.evaluated_after(k))
 
 
 def pack(state: Row) -> bytes:

@@ -22,7 +22,7 @@ def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking) -
     configs = [RunConfig(**{**execution, **settings}) for settings in about["trials"].values()]
     if [config.key() for config in configs] != list(about["trials"]):
         raise SettingsError(f"{folder}: begun by another version of raypfrl, whose trials are others; start anew")
-    if about["sweep"].startswith("run-"):
+    if configs and about["sweep"] == f"run-{configs[0].key()}":
         from raypfrl.sweeps.single import run
 
         return run(configs[0], folder, tracking)
@@ -30,6 +30,6 @@ def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking) -
 
     asha, strategy = how.get("asha", False), how.get("strategy", "PACK")
     return launch(
-        about["swept"], configs, results,
+        about.get("swept", ()), configs, results,
         cpus=cpus, asha=asha, strategy=strategy, own_disk=own_disk, tracking=tracking,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raypfrl.config import RunConfig, SettingsError
-from raypfrl.exits import FAILED, INTERRUPTED
+from raypfrl.exits import FAILED, INTERRUPTED, terminable
 from raypfrl.federation.server import Agents
 from raypfrl.federation.train import InProcess, Training
 from raypfrl.oracles import AgentError
@@ -22,18 +22,18 @@ from raypfrl.tracking import UNTRACKED, Tracker, Tracking
 def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
     """Run ``config``, or go on where it stopped, and write its results to ``folder``; gives the exit status."""
     results, key = Results(folder, f"run-{config.key()}"), config.key()
-    if key in results.ended():
+    if not results.left([config]):
         print(f"already {results.trials.rows[-1]['status']}; results in {folder}")
         return 0
     if config.actors != "auto" and config.actors > len(config.agents()):
         raise SettingsError(f"actors = {config.actors}: there are {len(config.agents())} agents to host; lower it")
-    state = results.saved_state(key)
     metrics: Mapping[str, Any] = {"status": "failed"}
     tracker = Tracker(results.folder, "run", tracking, git_commit())
     try:
         with agents_of(config, results) as agents:
             results.begin([config], {"how": config.execution(), **about(cpus_here())})
             tracker.start([config], {key: f"{config.method} seed={config.seed}"})
+            state = results.saved_state(key)
             training = Training(config, agents, unpack(state) if state else None)
             for metrics in training:
                 tracker.record(config, metrics)  # first: it has every row that the results have
@@ -49,6 +49,7 @@ def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
         if key in {row["trial"] for row in results.trials.rows}:
             tracker.end(config, results.trials.rows[-1], results.checkpoint(key))
         tracker.close()
+        results.close()
     print(f"theta in {results.checkpoint(key)}, {where(results.folder)}")
     return 0 if metrics["status"] == "finished" else FAILED
 
@@ -57,7 +58,8 @@ def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
 def agents_of(config: RunConfig, results: Results) -> Iterator[Agents]:
     """The agents of one run, in process (``actors`` = 0) or on actors that share this machine's CPUs."""
     if config.actors == 0:
-        yield InProcess(config)
+        with terminable():
+            yield InProcess(config)
         return
     import ray
 

@@ -14,6 +14,7 @@ from raypfrl.config import RunConfig, SettingsError, did_you_mean
 from raypfrl.streams import SERVER, Purpose, Stream
 
 Settings = Mapping[str, Any]
+MOST = 1_000_000  # seeds of a point, and points drawn from samplers
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,26 @@ class Sweep:
     samples: int = 1
     against: str = ""
 
+    def __post_init__(self) -> None:
+        """Raise SettingsError for what is no sweep."""
+        grids = self.grids if isinstance(self.grids, list | tuple) else [None]
+        if not all(
+            isinstance(settings, Mapping) and all(isinstance(name, str) for name in settings)
+            for settings in (self.base, *grids)
+        ):
+            raise SettingsError("base is one dict of settings by name, grids a list of such dicts")
+        for name in ("seeds", "samples"):
+            if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) <= MOST:
+                raise SettingsError(f"{name} = {getattr(self, name)!r}: give a number from 1 to {MOST}")
+        if self.against and self.against not in RunConfig.model_fields:
+            raise SettingsError(did_you_mean("setting", self.against, RunConfig.model_fields))
+
     def points(self) -> list[Settings]:
-        """Every point of every grid, without the seed, in the order of the file."""
+        """Every point of every grid, without the seed, in the order of the file. Raises SettingsError for none."""
+        if empty := [name for grid in self.grids for name, value in {**self.base, **grid}.items() if value == []]:
+            raise SettingsError(f"{empty[0]} = []: give at least one value")
+        if not self.grids:
+            raise SettingsError("grids = []: give at least one grid, or leave it out")
         points = []
         for grid in self.grids:
             merged = {**self.base, **grid}
@@ -44,6 +63,8 @@ class Sweep:
     def trials(self, seeds: Sequence[int] | None = None) -> list[RunConfig]:
         """One RunConfig a trial, seeds innermost. Raises SettingsError for the first that cannot be run."""
         named = range(self.seeds) if seeds is None else seeds
+        if len(named) > MOST:
+            raise SettingsError(f"{len(named)} seeds: give at most {MOST}")
         configs = [RunConfig(**{**point, "seed": seed}) for point in self.points() for seed in named]
         return list({config.key(): config for config in configs}.values())
 
@@ -68,6 +89,7 @@ class Sweep:
 
     def smoke(self) -> Sweep:
         """The first point of every grid for two short rounds: shows in seconds that the sweep runs."""
+        self.points()  # none is empty
         grids = [{k: v[0] if isinstance(v, list) else v for k, v in {**self.base, **g}.items()} for g in self.grids]
         short = {"rounds": 2, "tau": 1, "evaluate": 1, "m_eval": 8}
         return dataclasses.replace(self, base={}, grids=[{**grid, **short} for grid in grids], seeds=1, samples=1)
@@ -98,8 +120,8 @@ def load(path: Path) -> Sweep:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise SettingsError(f"{path}: does not run: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise SettingsError(f"{path}: does not run: {type(error).__name__}: {' '.join(str(error).split())}") from error
     sweep = getattr(module, "SWEEP", None)
     if not isinstance(sweep, Sweep):
         raise SettingsError(f"{path}: not a sweep; a sweep is a Python file that sets SWEEP = Sweep(...)")

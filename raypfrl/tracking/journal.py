@@ -176,8 +176,18 @@ def command(module: str, folder: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"{__package__}.{module}", str(folder), *arguments]
 
 
+def _event(line: bytes) -> Event | None:
+    """What a line says; None for a damaged one."""
+    try:
+        event = json.loads(line)
+        needed = {"begin": "config", "row": "row", "end": "summary"}.get(event.get("event"), "segment")
+        return event if event["run"] and (needed != "row" or event["row"]["round"] >= 0) and needed in event else None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
 class Journal:
-    """Reads the lines of a journal that are whole, each once."""
+    """Reads the lines of a journal that are whole and sound, each once."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._read = path, 0
@@ -200,4 +210,5 @@ class Journal:
                 if not line.endswith(b"\n"):
                     return
                 self._read += len(line)
-                yield json.loads(line)
+                if event := _event(line):
+                    yield event

@@ -27,15 +27,11 @@ def check_server(seconds: float = CHECK) -> None:
     url, key = server_url(), api_key()
     if key is None:
         raise Trouble(f"there is no key for {url} (`wandb login`, or WANDB_API_KEY)")
-    request = urllib.request.Request(
-        f"{url}/graphql",
-        data=json.dumps({"query": "query Viewer { viewer { id } }", "variables": {}}).encode(),
-        headers={
-            "Content-Type": "application/json",
-            "Authorization": f"Basic {base64.b64encode(f'api:{key}'.encode()).decode()}",
-        },
-    )
+    query = json.dumps({"query": "query Viewer { viewer { id } }", "variables": {}}).encode()
+    login = f"Basic {base64.b64encode(f'api:{key}'.encode()).decode()}"
     try:
+        headers = {"Content-Type": "application/json", "Authorization": login}
+        request = urllib.request.Request(f"{url}/graphql", query, headers)
         with deadline(seconds, "its answer"), urllib.request.urlopen(request, timeout=seconds) as answer:
             viewer = json.load(answer)["data"]["viewer"]
     except urllib.error.HTTPError as error:
@@ -47,12 +43,15 @@ def check_server(seconds: float = CHECK) -> None:
 
 
 def server_url() -> str:
-    """The server that W&B's variables and settings name."""
+    """The server that W&B's variables and settings name. Raises Trouble where W&B does not take them."""
     if url := os.environ.get("WANDB_BASE_URL"):
         return url.rstrip("/")
     import wandb
 
-    return str(wandb.setup().settings.base_url).rstrip("/")
+    try:
+        return str(wandb.setup().settings.base_url).rstrip("/")
+    except Exception as error:
+        raise Trouble(f"its settings (WANDB_...) are not what it takes: {' '.join(str(error).split())}") from None
 
 
 def api_key() -> str | None:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from raypfrl.federation import Evaluation, Update
 from raypfrl.federation.actors import AgentHost
 from raypfrl.sweeps import launch
 from raypfrl.sweeps.recorder import Recorder
+from raypfrl.sweeps.results import Results
 from raypfrl.sweeps.trial import Trial
 
 FOLDER = "STRIKES"
@@ -105,11 +106,21 @@ class StruckRecorder(Recorder):
         strike("after", result["round"])
 
 
+def struck_end(self: Results, key: str, config: RunConfig, metrics: Mapping[str, Any]) -> None:
+    """The driver, struck between a trial's last checkpoint and its row."""
+    strike("row", metrics["round"])
+    _end(self, key, config, metrics)
+
+
+_end = Results.end
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command ``raypfrl`` with everything that can be struck in its place."""
     from raypfrl.cli import main as raypfrl
 
     launch.Trial, launch.Recorder = StruckTrial, StruckRecorder  # type: ignore[misc]
+    Results.end = struck_end  # type: ignore[method-assign]
     return raypfrl(arguments)
 
 

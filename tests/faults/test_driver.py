@@ -45,6 +45,7 @@ def sweep_file(tmp_path: Path) -> Path:
     [
         ("before.2.kill", -signal.SIGKILL),
         pytest.param("after.2.kill", -signal.SIGKILL, marks=pytest.mark.slow),
+        ("row.3.kill", -signal.SIGKILL),
         ("after.1.term", 130),
     ],
 )
@@ -63,6 +64,21 @@ def test_a_driver_that_ends_early_is_resumed(
     resumed = command(orders, "resume", folder)
     assert resumed.returncode == 0, resumed.stderr
     assert values(folder) == quiet
+
+
+def test_a_run_in_process_takes_sigterm_like_ctrl_c(tmp_path: Path) -> None:
+    long = ["rounds=100000", "evaluate=5", "n=2", "oracle=exact", "tau=1"]
+    settings = [word for setting in long for word in ("--set", setting)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "raypfrl.cli", "run", "gridworld", "exact", "--actors", "0", "--tracking", "off",
+         *settings, "--out", str(tmp_path / "out")], stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("round 0")
+    process.terminate()
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; the same command goes on" in told
 
 
 def test_a_full_disk_stops_the_run_in_one_line_and_leaves_whole_files(

@@ -61,6 +61,24 @@ def test_a_group_holds_all_seeds_of_the_same_settings(tmp_path: Path) -> None:
     assert groups[0] == groups[1] != groups[2]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"not json", b"\0\0", b"{}", b"[]", b'{"event": "row", "run": "a"}', b'{"event": "row", "run": "a", "row": []}'],
+)
+def test_a_damaged_line_is_left_out(tmp_path: Path, line: bytes) -> None:
+    one = tracker(tmp_path)
+    one.record(CONFIG, metrics(0))
+    one.close()
+    path = tmp_path / "wandb" / "journal.jsonl"
+    sound = list(Journal(path).new())
+    path.write_bytes(line + b"\n" + path.read_bytes())
+    assert list(Journal(path).new()) == sound
+    again = tracker(tmp_path)
+    again.record(CONFIG, metrics(0))
+    again.close()
+    assert list(Journal(path).new()) == sound
+
+
 def test_ids_are_made_of_what_wandb_takes() -> None:
     assert run_id("my sweep/α", CONFIG) == f"my-sweep---{CONFIG.key()}"
 
