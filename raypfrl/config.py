@@ -45,7 +45,14 @@ def _sequence(value: Any) -> Any:
     return (value,) if isinstance(value, int | str) and not isinstance(value, bool) else value
 
 
+def _real(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("should be a number, not true or false")
+    return value
+
+
 Whole = Annotated[int, BeforeValidator(_whole)]
+Real = Annotated[float, BeforeValidator(_real)]
 Batch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=10_000_000)]
 
 
@@ -65,20 +72,20 @@ class RunConfig(BaseModel):
     oracle: str = Field("auto", description="where an agent's numbers come from; auto: the fastest that covers it")
     seed: Whole = Field(0, ge=0, lt=2**32, description="names every random number of the run")
     n: Whole = Field(ge=1, le=100_000, description="training agents")
-    gamma: float = Field(ge=0, le=1, description="discount, absolute: gamma^0 at h = 0")
+    gamma: Real = Field(ge=0, le=1, description="discount, absolute: gamma^0 at h = 0")
     horizon: Whole = Field(ge=0, le=10_000, description="H: an episode has H + 1 decisions")
     hidden: Annotated[tuple[Annotated[Whole, Field(ge=1, le=10_000)], ...], BeforeValidator(_sequence)] = Field(
         (), description="hidden layer widths of a neural policy"
     )
     rounds: Whole = Field(ge=1, lt=2**32, description="K: communication rounds")
     tau: Whole = Field(ge=1, lt=2**24, description="local steps a round")
-    alpha: float = Field(ge=0, allow_inf_nan=False, description="adaptation step size")
-    beta: float = Field(gt=0, allow_inf_nan=False, description="step size of a local step")
+    alpha: Real = Field(ge=0, allow_inf_nan=False, description="adaptation step size")
+    beta: Real = Field(gt=0, allow_inf_nan=False, description="step size of a local step")
     m_in: Batch = Field(description="trajectories of the inner batch D_in")
     m_h: Batch = Field(description="trajectories of the Hessian batch D_h")
     m_out: Batch = Field(description="trajectories of the outer batch D_out")
     curvature: str = Field("paper", description="the estimator of the curvature term H_hat v")
-    curvature_clip: Annotated[float, Field(ge=0)] | None = Field(
+    curvature_clip: Annotated[Real, Field(ge=0)] | None = Field(
         None, description="c: scale the curvature term back to c times the outer gradient's norm; left out: off"
     )
     participants: Literal["train", "held_out"] = Field("train", description="the agents that learn")
@@ -86,7 +93,7 @@ class RunConfig(BaseModel):
     min_agents: Whole = Field(
         0, ge=0, description="answers that are enough for a round once round_timeout is over; 0: every agent's"
     )
-    round_timeout: float = Field(
+    round_timeout: Real = Field(
         600.0, gt=0, le=1e6, allow_inf_nan=False,
         description="seconds after which an actor that has not answered is replaced; changes results with min_agents",
     )  # fmt: skip

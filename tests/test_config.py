@@ -55,6 +55,7 @@ WRONG = [
     ({"curvature": "casual"}, "unknown curvature 'casual': did you mean 'causal'?"),
     ({"alpha": -1}, "alpha = -1: input should be greater than or equal to 0 (adaptation step size)"),
     ({"alpha": "large"}, "alpha = 'large': input should be a valid number"),
+    ({"alpha": True}, "alpha = True: value error, should be a number, not true or false"),
     ({"alpha": math.nan}, "alpha = nan: input should be a finite number"),
     ({"alpha": math.inf}, "alpha = inf: input should be a finite number"),
     ({"beta": 0}, "beta = 0: input should be greater than 0 (step size of a local step)"),

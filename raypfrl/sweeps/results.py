@@ -170,16 +170,16 @@ class Results:
     def _forget(self, left: Sequence[RunConfig]) -> None:
         """Drop the rows of trials that failed, of evaluations that were cut off, and of trials that lack an evaluation
         before their checkpoint: these start anew."""
-        counted, keys, anew, cut = self._counted(), {config.key() for config in left}, set[str](), set[Evaluated]()
+        counted, anew = self._counted(), set[str]()
+        due = {config.key(): _rows_an_evaluation(config) for config in left}
+        cut = {place for place, count in counted.items() if count != due.get(place[0], count)}
         for config in left:
-            key, due = config.key(), _rows_an_evaluation(config)
-            cut |= {place for place, count in counted.items() if place[0] == key and count != due}
-            state = self.saved_state(key)
+            state = self.saved_state(config.key())
             if state is not None and not _whole(config, int(unpack(state)["round"]), counted):
-                anew.add(key)
-                self.checkpoint(key).unlink()
-        if any(row["trial"] in keys for row in self.trials.rows):
-            self.trials.replace([row for row in self.trials.rows if row["trial"] not in keys])
+                anew.add(config.key())
+                self.checkpoint(config.key()).unlink()
+        if any(row["trial"] in due for row in self.trials.rows):
+            self.trials.replace([row for row in self.trials.rows if row["trial"] not in due])
         for table in (self.evaluations, self.diagnostics):
             kept = [
                 row for row in table.rows if row["trial"] not in anew and (row["trial"], int(row["round"])) not in cut
