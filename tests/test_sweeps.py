@@ -274,14 +274,14 @@ def test_asha_stops_trials_early(tmp_path: Path) -> None:
 
 
 def test_what_a_scheduler_has_stopped_goes_on_without_it(tmp_path: Path) -> None:
-    sweep = Sweep(base={**TINY, "method": "exact"}, seeds=2)
-    _, results = go(sweep, tmp_path / "out")
-    stopped = {**results.trials.rows[0], "status": "stopped"}
-    results.trials.replace([stopped, results.trials.rows[1]])
-    assert not Results(tmp_path / "out", "tiny").left(sweep.trials(), asha=True)
-    status, results = go(sweep, tmp_path / "out")
-    assert status == 0
-    assert [row["status"] for row in results.trials.rows] == ["finished", "finished"]
+    assert run(SHORT, tmp_path) == 0
+    before = found(tmp_path)
+    results = Results(tmp_path, f"run-{SHORT.key()}")
+    results.trials.replace([{**results.trials.rows[0], "status": "stopped"}])
+    assert not results.left([SHORT], asha=True)
+    assert results.left([SHORT]) == [SHORT]
+    assert run(SHORT, tmp_path) == 0
+    assert found(tmp_path) == before
 
 
 # --- folders that were killed, cut, shared, damaged -------------------------------------------------------------------
@@ -379,13 +379,15 @@ def test_a_file_in_the_folders_place(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert capsys.readouterr().err.endswith("; give a folder\n")
 
 
-def test_a_sweep_may_be_called_as_a_run(tmp_path: Path) -> None:
+def test_a_sweep_may_be_called_as_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = Results(tmp_path / "out", "run-all")
-    sweep = Sweep(base={**TINY, "method": "exact"}, seeds=2)
-    results.begin(sweep.trials(), {"swept": ["method"]})
+    trials = Sweep(base={**TINY, "method": "exact"}, seeds=2).trials()
+    results.begin(trials, {"swept": ["method"]})
     results.close()
+    resumed: list[RunConfig] = []
+    monkeypatch.setattr("raypfrl.sweeps.launch.launch", lambda swept, configs, *_, **__: resumed.extend(configs) or 0)
     assert resume(tmp_path / "out", None, False, UNTRACKED) == 0
-    assert len(Results(tmp_path / "out", "run-all").trials.rows) == 2
+    assert resumed == trials
 
 
 def test_one_run_resumes_and_says_when_there_is_nothing_left(

@@ -45,7 +45,7 @@ def sweep_file(tmp_path: Path) -> Path:
     [
         ("before.2.kill", -signal.SIGKILL),
         pytest.param("after.2.kill", -signal.SIGKILL, marks=pytest.mark.slow),
-        ("row.3.kill", -signal.SIGKILL),
+        pytest.param("row.3.kill", -signal.SIGKILL, marks=pytest.mark.slow),
         ("after.1.term", 130),
     ],
 )
