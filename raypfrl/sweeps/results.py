@@ -85,8 +85,8 @@ class Table:
         if lines and tuple(lines[0]) != self.columns:
             differ = ", ".join(sorted(set(lines[0]) ^ set(self.columns))) or "in another order"
             raise SettingsError(
-                f"{self.path}: written by a raypfrl with other columns ({differ}), which this one can't go on with. "
-                "run the sweep anew into another --out (`python -m analysis` still reads the folder)"
+                f"{self.path}: written by a raypfrl with other columns ({differ}); run the sweep into another --out "
+                "(`python -m analysis` still reads this folder)"
             )
         for number, cells in enumerate(lines[1:], 2):
             rounds = [cell for name, cell in zip(self.columns, cells, strict=False) if name == "round"]
@@ -267,17 +267,15 @@ def _about(folder: Path) -> dict[str, Any]:
     path = folder / "sweep.json"
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-        if not (
-            isinstance(about, dict) and isinstance(about["sweep"], str) and isinstance(about["trials"], dict)
-        ) or not all(isinstance(settings, dict) for settings in about["trials"].values()):
+        if not isinstance(about["sweep"], str) or not all(isinstance(x, dict) for x in about["trials"].values()):
             raise TypeError("not what a sweep writes")
     except FileNotFoundError:
         return {}
     except OSError as error:  # a file in the folder's place, a name that is too long
         raise SettingsError(f"{folder}: {error.strerror}; give a folder") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from None
-    return about
+    return dict(about)
 
 
 def _damaged(path: Path, why: object) -> SettingsError:
