@@ -180,17 +180,18 @@ def _value(option: str, text: str) -> Any:
 
 def _seeds(text: str) -> Sequence[int]:
     try:
-        seeds = [int(part) for part in text.split(",") if part.strip()] if "," in text else range(int(text))
+        named = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: give a number of seeds, or seeds like 3,5,8") from None
-    if not seeds or seeds[0] < 0 or (isinstance(seeds, list) and (min(seeds) < 0 or len(set(seeds)) < len(seeds))):
+    seeds = named if "," in text else range(min(*named, 2**32)) if named else []
+    if not seeds or seeds[0] < 0 or (named is seeds and (min(named) < 0 or len(set(named)) < len(named))):
         raise argparse.ArgumentTypeError(f"{text!r}: give at least one seed, none negative, none twice")
     return seeds
 
 
 def _cpus(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: give at least 1")
+    if not text.isdecimal() or not 1 <= int(text) <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text}: give a number from 1 to 100000")
     return int(text)
 
 

@@ -44,7 +44,7 @@ SWEEP = ["sweep", str(Path("tune_configs/personalization.py").resolve())]
         ([*SWEEP, "--seeds", "a"], "give a number of seeds"),
         ([*SWEEP, "--set", "gama=1"], "did you mean 'gamma'"),
         ([*SWEEP, "--set", "actors=9", "--cpus", "2"], "needs 9 CPUs and there are 2"),
-        ([*SWEEP, "--cpus", "0"], "give at least 1"),
+        ([*SWEEP, "--cpus", "0"], "give a number from 1 to 100000"),
         (["theory", "gridworld", "--set", "epsilon=-1"], "epsilon = -1"),
         (["theory", "gridwrld"], "did you mean 'gridworld'"),
         (["fly"], "invalid choice"),

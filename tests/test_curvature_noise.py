@@ -63,7 +63,10 @@ def test_a_row_for_every_trial_parameters_estimator_and_m_h(
     (tmp_path / "checkpoints").mkdir()
     for config in configs:
         theta = 0.3 * np.random.default_rng(0).normal(size=config.build_population().policy.dim)
-        write(results.checkpoint(config.key()), pack({"theta": theta, "round": config.rounds}))
+        write(
+            results.checkpoint(config.key()),
+            pack({"theta": theta, "round": config.rounds, "drift": 0.0, "seconds": 1.0}),
+        )
     with study.measure(tmp_path).open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 2 * len(ESTIMATORS) * 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ def test_a_file_that_is_no_sweep_is_refused(tmp_path: Path, text: str, message: 
         ({"base": {}, "against": "alhpa"}, "did you mean 'alpha'"),
         ({"base": {"alpha": []}}, r"alpha = \[\]: give at least one value"),
         ({"base": {}, "grids": []}, r"grids = \[\]"),
+        ({"base": {"seed": 3}}, "seed: a sweep counts its seeds itself"),
     ],
 )
 def test_what_is_no_sweep_is_refused(sweep: dict[str, Any], said: str) -> None:
@@ -159,8 +160,11 @@ def test_a_line_cut_off_by_a_crash_is_dropped(tmp_path: Path) -> None:
     whole = table.path.read_text()
     assert whole == "a,b\n1,0.1\n2,\n"
     table.path.write_text(whole + "3,0")
-    assert Table(table.path, ("a", "b")).rows == [{"a": "1", "b": "0.1"}, {"a": "2", "b": ""}]
-    assert table.path.read_text() == whole
+    again = Table(table.path, ("a", "b"))
+    assert again.rows == [{"a": "1", "b": "0.1"}, {"a": "2", "b": ""}]
+    assert table.path.read_text() == whole + "3,0", "reading writes nothing: another process may be writing that line"
+    again.append([{"a": 4}])
+    assert table.path.read_text() == whole + "4,\n"
     with pytest.raises(SettingsError, match="a raypfrl with other columns"):
         Table(table.path, ("a", "c"))
 
@@ -349,10 +353,16 @@ def test_a_folder_has_one_writer(tmp_path: Path) -> None:
         ("evaluations.csv", b"only,two\n", "other columns"),
         ("evaluations.csv", b"HEADER\nabc,0\n", "damaged (line 2)"),
         ("evaluations.csv", b"HEADER\nabc,x,train,0,1,1,1,1,1,\n", "damaged (line 2)"),
+        ("sweep.json", b'{"sweep": "tiny", "trials": {}, "how": null}', "damaged"),
+        ("trials.csv", b"HEADER\n" + b"x" * 200_000 + b"\n", "damaged"),
         ("checkpoints/KEY.npz", b"", "damaged; delete it"),
         ("checkpoints/KEY.npz", b"junk", "damaged; delete it"),
         ("checkpoints/KEY.npz", pack({"round": 2}), "damaged; delete it"),
-        ("checkpoints/KEY.npz", pack({"theta": np.full(100, np.nan), "round": 2}), "damaged; delete it"),
+        (
+            "checkpoints/KEY.npz",
+            pack({"theta": np.full(100, np.nan), "round": 2, "drift": 0.0, "seconds": 1.0}),
+            "damaged; delete it",
+        ),
     ],
 )
 def test_a_damaged_file_is_named_and_left_as_it_is(
@@ -370,6 +380,35 @@ def test_a_damaged_file_is_named_and_left_as_it_is(
     assert str(path) in line
     assert said in line
     assert path.read_bytes() == data
+
+
+def test_what_goes_wrong_before_a_run_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where the folder has a row of it: nobody else's journal is told about it."""
+    assert run(SHORT, tmp_path) == 0
+    results = Results(tmp_path, f"run-{SHORT.key()}")
+    results.trials.replace([{**results.trials.rows[0], "status": "failed"}])
+    results.checkpoint(SHORT.key()).write_bytes(b"abc")
+    capsys.readouterr()
+    assert main(["resume", str(tmp_path), "--tracking", "offline"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_diagnostics_survive_a_kill_between_two_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = RunConfig(**{**SHORT.model_dump(), "diagnostics": True})
+    assert run(watched, tmp_path / "whole") == 0
+    written = Table.append
+
+    def killed(table: Table, rows: Iterable[Any]) -> None:
+        if table.path.name == "evaluations.csv" and len(table.rows) > 4:  # the third evaluation
+            raise KeyboardInterrupt
+        written(table, rows)
+
+    monkeypatch.setattr(Table, "append", killed)
+    assert run(watched, tmp_path / "cut") == 130
+    monkeypatch.undo()
+    assert run(watched, tmp_path / "cut") == 0
+    whole, cut_off = ((tmp_path / name / "diagnostics.csv").read_text() for name in ("whole", "cut"))
+    assert cut_off == whole != ""
 
 
 def test_a_file_in_the_folders_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

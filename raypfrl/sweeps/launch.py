@@ -80,7 +80,7 @@ def launch(
     if missing:
         print(f"stopped with {missing} of {len(configs)} trials left; the same command goes on from their checkpoints")
     print(where(results.folder))
-    return INTERRUPTED if missing else FAILED if "failed" in status.values() else 0
+    return INTERRUPTED if missing else FAILED if "failed" in (status[config.key()] for config in configs) else 0
 
 
 def _run(

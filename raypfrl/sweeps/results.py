@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -49,14 +48,17 @@ Evaluated = tuple[str, int]  # trial, round
 
 
 class Table:
-    """A CSV file that grows by whole lines. A line cut off by a crash is dropped when the file is opened again."""
+    """A CSV file that grows by whole lines. A line cut off by a crash is not read, and dropped before the next one is
+    written: opening the file writes nothing."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path, self.columns = path, tuple(columns)
+        self.path, self.columns, self._cut_off = path, tuple(columns), False
         self.rows: list[dict[str, str]] = self._read() if path.exists() else []
 
     def append(self, rows: Iterable[Row]) -> None:
         """Write the rows' lines with one call."""
+        if self._cut_off:
+            self.replace(self.rows)
         cells = [{name: _cell(row.get(name)) for name in self.columns} for row in rows]
         size = self.path.stat().st_size if self.path.exists() else 0
         header = "" if size else self._line(self.columns)
@@ -71,17 +73,17 @@ class Table:
 
     def replace(self, rows: list[dict[str, str]]) -> None:
         """Put ``rows`` in place of all rows, in one step."""
-        self.rows = rows
+        self.rows, self._cut_off = rows, False
         lines = [self._line(self.columns), *(self._line(row[name] for name in self.columns) for row in rows)]
         write(self.path, "".join(lines).encode())
 
     def _read(self) -> list[dict[str, str]]:
         try:
             text = self.path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
+            whole = text[: text.rfind("\n") + 1]
+            lines = list(csv.reader(io.StringIO(whole)))
+        except (UnicodeDecodeError, csv.Error) as error:
             raise _damaged(self.path, error) from None
-        whole = text[: text.rfind("\n") + 1]
-        lines = list(csv.reader(io.StringIO(whole)))
         if lines and tuple(lines[0]) != self.columns:
             differ = ", ".join(sorted(set(lines[0]) ^ set(self.columns))) or "in another order"
             raise SettingsError(
@@ -92,8 +94,7 @@ class Table:
             rounds = [cell for name, cell in zip(self.columns, cells, strict=False) if name == "round"]
             if len(cells) != len(self.columns) or not all(cell.isdecimal() or not cell for cell in rounds):
                 raise _damaged(self.path, f"line {number}")
-        if whole != text:
-            write(self.path, whole.encode())
+        self._cut_off = whole != text
         return [dict(zip(self.columns, cells, strict=True)) for cells in lines[1:]]
 
     @staticmethod
@@ -180,10 +181,9 @@ class Results:
                 self.checkpoint(config.key()).unlink()
         if any(row["trial"] in due for row in self.trials.rows):
             self.trials.replace([row for row in self.trials.rows if row["trial"] not in due])
+        there = {place for place in counted if place not in cut and place[0] not in anew}
         for table in (self.evaluations, self.diagnostics):
-            kept = [
-                row for row in table.rows if row["trial"] not in anew and (row["trial"], int(row["round"])) not in cut
-            ]
+            kept = [row for row in table.rows if (row["trial"], int(row["round"])) in there]
             if len(kept) < len(table.rows):
                 table.replace(kept)
         self._told = {(row["trial"], int(row["round"])) for row in self.evaluations.rows}
@@ -202,10 +202,10 @@ class Results:
         if (key, metrics["round"]) not in self._told and metrics["evaluations"]:
             self._told.add((key, metrics["round"]))
             shared = {"trial": key, **{name: metrics[name] for name in ("round", "trajectories", "drift", "missed")}}
-            self.evaluations.append({**shared, **row} for row in metrics["evaluations"])
             if found := [name for name in metrics if name.startswith("diagnostics/")]:
                 place = {"trial": key, "round": metrics["round"]}
                 self.diagnostics.append({**place, "metric": name, "value": metrics[name]} for name in found)
+            self.evaluations.append({**shared, **row} for row in metrics["evaluations"])  # last: it says what is there
         if checkpoint := metrics.get("checkpoint"):
             (self.folder / "checkpoints").mkdir(exist_ok=True)
             write(self.checkpoint(key), checkpoint)
@@ -235,8 +235,10 @@ class Results:
         data = path.read_bytes()
         try:
             state = unpack(data)
-            sound = np.isfinite(state["theta"]).all() and int(state["round"]) >= 0
-        except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError):
+            sound = {"drift", "seconds"} <= state.keys() and bool(
+                np.isfinite([state["round"], *state["theta"].flat]).all()
+            )
+        except Exception:  # zipfile and NumPy raise whatever the flipped bit suggests
             sound = False
         if not sound:
             raise SettingsError(f"{path}: damaged; delete it, and its trial starts anew, with the same numbers")
@@ -268,6 +270,8 @@ def _about(folder: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(about["sweep"], str) or not all(isinstance(x, dict) for x in about["trials"].values()):
+            raise TypeError("not what a sweep writes")
+        if not isinstance(about.get("how", {}), dict) or not isinstance(about.get("swept", []), list):
             raise TypeError("not what a sweep writes")
     except FileNotFoundError:
         return {}

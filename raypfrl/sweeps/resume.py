@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from raypfrl.config import EXECUTION, RunConfig, SettingsError
 from raypfrl.sweeps.results import opened
+from raypfrl.sweeps.sweep import telling
 from raypfrl.tracking import Tracking
+
+
+def _point(config: RunConfig) -> dict[str, Any]:
+    """A trial's settings without its seed."""
+    return {name: value for name, value in config.identity().items() if name != "seed"}
 
 
 def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking) -> int:
@@ -30,6 +37,6 @@ def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking) -
 
     asha, strategy = how.get("asha", False), how.get("strategy", "PACK")
     return launch(
-        about.get("swept", ()), configs, results,
+        telling([_point(config) for config in configs], about.get("swept", ())), configs, results,
         cpus=cpus, asha=asha, strategy=strategy, own_disk=own_disk, tracking=tracking,
     )  # fmt: skip

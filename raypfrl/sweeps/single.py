@@ -23,35 +23,44 @@ def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
     """Run ``config``, or go on where it stopped, and write its results to ``folder``; gives the exit status."""
     results, key = Results(folder, f"run-{config.key()}"), config.key()
     if not results.left([config]):
-        print(f"already {results.trials.rows[-1]['status']}; results in {folder}")
-        return 0
+        (status,) = (row["status"] for row in results.trials.rows if row["trial"] == key)
+        print(f"already {status}; results in {folder}")
+        return 0 if status == "finished" else FAILED
     if config.actors != "auto" and config.actors > len(config.agents()):
         raise SettingsError(f"actors = {config.actors}: there are {len(config.agents())} agents to host; lower it")
     metrics: Mapping[str, Any] = {"status": "failed"}
-    tracker = Tracker(results.folder, "run", tracking, git_commit())
     try:
-        with agents_of(config, results) as agents:
+        with agents_of(config, results) as agents, contextlib.closing(results):
             results.begin([config], {"how": config.execution(), **about(cpus_here())})
-            tracker.start([config], {key: f"{config.method} seed={config.seed}"})
-            state = results.saved_state(key)
-            training = Training(config, agents, unpack(state) if state else None)
-            for metrics in training:
-                tracker.record(config, metrics)  # first: it has every row that the results have
-                results.record(key, config, {**metrics, "checkpoint": pack(training.state())})
-                print(_line(metrics), flush=True)
-    except AgentError as error:
-        results.end(key, config, {"status": "failed", "message": str(error)})
-        print(f"failed: {error}")
+            with _tracked(config, results, tracking) as tracker:
+                state = results.saved_state(key)
+                try:
+                    training = Training(config, agents, unpack(state) if state else None)
+                    for metrics in training:
+                        tracker.record(config, metrics)  # first: it has every row that the results have
+                        results.record(key, config, {**metrics, "checkpoint": pack(training.state())})
+                        print(_line(metrics), flush=True)
+                except AgentError as error:
+                    results.end(key, config, {"status": "failed", "message": str(error)})
+                    print(f"failed: {error}")
     except KeyboardInterrupt:
         print(f"\ninterrupted; the same command goes on from the last evaluation; results in {folder}")
         return INTERRUPTED
-    finally:
-        if key in {row["trial"] for row in results.trials.rows}:
-            tracker.end(config, results.trials.rows[-1], results.checkpoint(key))
-        tracker.close()
-        results.close()
     print(f"theta in {results.checkpoint(key)}, {where(results.folder)}")
     return 0 if metrics["status"] == "finished" else FAILED
+
+
+@contextlib.contextmanager
+def _tracked(config: RunConfig, results: Results, tracking: Tracking) -> Iterator[Tracker]:
+    """The run's tracker, told at the end what the run's row says, if there is one."""
+    tracker = Tracker(results.folder, "run", tracking, git_commit())
+    tracker.start([config], {config.key(): f"{config.method} seed={config.seed}"})
+    try:
+        yield tracker
+    finally:
+        if results.trials.rows:
+            tracker.end(config, results.trials.rows[-1], results.checkpoint(config.key()))
+        tracker.close()
 
 
 @contextlib.contextmanager

@@ -41,6 +41,8 @@ class Sweep:
             for settings in (self.base, *grids)
         ):
             raise SettingsError("base is one dict of settings by name, grids a list of such dicts")
+        if any("seed" in settings for settings in (self.base, *grids)):
+            raise SettingsError("seed: a sweep counts its seeds itself; give seeds, how many")
         for name in ("seeds", "samples"):
             if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) <= MOST:
                 raise SettingsError(f"{name} = {getattr(self, name)!r}: give a number from 1 to {MOST}")
@@ -69,21 +71,16 @@ class Sweep:
         return list({config.key(): config for config in configs}.values())
 
     def swept(self) -> tuple[str, ...]:
-        """The settings that tell the points apart, as few as will do: rounds is not among them where tau implies it."""
-        points = self.points()
-        told: list[str] = []
-        groups = 1
-        for name in dict.fromkeys(("method", *(name for point in points for name in point))):
-            finer = len({tuple(repr(point.get(each)) for each in (*told, name)) for point in points})
-            if finer > groups:
-                told, groups = [*told, name], finer
-        return tuple(told)
+        """The settings that tell the points apart."""
+        return telling(self.points())
 
     def with_settings(self, settings: Settings) -> Sweep:
         """The sweep with ``settings`` in place of whatever it says of them."""
         for name in settings:
             if name not in RunConfig.model_fields:
                 raise SettingsError(did_you_mean("setting", name, RunConfig.model_fields))
+        if "seed" in settings:
+            raise SettingsError("--set seed: a sweep takes its seeds by --seeds, e.g. --seeds 3,5")
         grids = [{name: value for name, value in grid.items() if name not in settings} for grid in self.grids]
         return dataclasses.replace(self, base={**self.base, **settings}, grids=_distinct(grids))
 
@@ -103,6 +100,18 @@ class Sweep:
             rng = Stream(number, SERVER, sample, 0, Purpose.SEARCH).generator()
             drawn = {name: sampler.sample(random_state=rng) for name, sampler in samplers.items()}
             yield {**point, **{name: getattr(value, "item", lambda v=value: v)() for name, value in drawn.items()}}
+
+
+def telling(points: Sequence[Settings], first: Sequence[str] = ()) -> tuple[str, ...]:
+    """The settings that tell the points apart, as few as will do: rounds is not among them where tau implies it. Those
+    named ``first`` are tried first."""
+    told: list[str] = []
+    groups = 1
+    for name in dict.fromkeys(("method", *first, *(name for point in points for name in point))):
+        finer = len({tuple(repr(point.get(each)) for each in (*told, name)) for point in points})
+        if finer > groups:
+            told, groups = [*told, name], finer
+    return tuple(told)
 
 
 def _distinct(grids: Sequence[Settings]) -> Sequence[Settings]:

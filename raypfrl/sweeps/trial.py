@@ -43,7 +43,8 @@ class Trial(tune.Trainable):
         metrics["log"] = tuple(self._said)
         self._said.clear()
         metrics["evaluations"] = tuple(metrics["evaluations"])  # a list would be taken for a histogram
-        metrics["checkpoint"] = pack(self._training.state())
+        if metrics["status"] != "failed":  # tried again, it goes on from its last evaluation
+            metrics["checkpoint"] = pack(self._training.state())
         metrics["busy_seconds"] = time.perf_counter() - start
         return metrics | {"done": metrics["status"] != "running", "timesteps_total": metrics["round"]}
 
