@@ -235,9 +235,7 @@ class Results:
         data = path.read_bytes()
         try:
             state = unpack(data)
-            sound = {"drift", "seconds"} <= state.keys() and bool(
-                np.isfinite([state["round"], *state["theta"].flat]).all()
-            )
+            sound = {"round", "drift", "seconds"} <= state.keys() and bool(np.isfinite(state["theta"]).all())
         except Exception:  # zipfile and NumPy raise whatever the flipped bit suggests
             sound = False
         if not sound:
