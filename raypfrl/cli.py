@@ -180,11 +180,13 @@ def _value(option: str, text: str) -> Any:
 
 def _seeds(text: str) -> Sequence[int]:
     try:
-        named = [int(part) for part in text.split(",") if part.strip()]
+        if "," in text:
+            seeds: Sequence[int] = [int(part) for part in text.split(",") if part.strip()]
+        else:
+            seeds = range(min(int(text), 2**32))  # far more than a sweep takes, and still countable
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: give a number of seeds, or seeds like 3,5,8") from None
-    seeds = named if "," in text else range(min(*named, 2**32)) if named else []
-    if not seeds or seeds[0] < 0 or (named is seeds and (min(named) < 0 or len(set(named)) < len(named))):
+    if not seeds or (isinstance(seeds, list) and (min(seeds) < 0 or len(set(seeds)) < len(seeds))):
         raise argparse.ArgumentTypeError(f"{text!r}: give at least one seed, none negative, none twice")
     return seeds
 

@@ -95,9 +95,9 @@ def _ray(lines: list[str], troubles: list[str]) -> None:
 
 def _tracking(lines: list[str], troubles: list[str]) -> None:
     try:
-        key = "a key" if api_key() else "no key"
-        mode = Tracking().resolved() or ("online" if api_key() else "offline")
-        lines.append(f"W&B          {mode}, {server_url()}, {key} is configured")
+        key = api_key()
+        mode = Tracking().resolved() or ("online" if key else "offline")
+        lines.append(f"W&B          {mode}, {server_url()}, {'a key' if key else 'no key'} is configured")
         if mode == "online":
             check_server()
     except Trouble as trouble:

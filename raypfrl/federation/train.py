@@ -64,6 +64,7 @@ class Training:
     def __init__(self, config: RunConfig, agents: Agents | None = None, state: Mapping[str, Any] | None = None) -> None:
         self.config = config
         self.server = Server(config, agents or InProcess(config))
+        self._splits = splits(config)
         self._seconds, self._start = 0.0, time.perf_counter()
         self._started = self._over = False
         if state is not None:
@@ -100,7 +101,7 @@ class Training:
     def _evaluate(self) -> Metrics:
         metrics: Metrics = {"evaluations": [], "missed": " ".join(f"{k}:{i}" for k, i in self.server.missed)}
         self.server.missed.clear()
-        for split, numbers in splits(self.config).items():
+        for split, numbers in self._splits.items():
             answers = self.server.agents.evaluations(numbers, self.server.theta, self.server.round)
             self.server.spent.evaluation_seconds += sum(answer.seconds for answer in answers)
             outcomes = {

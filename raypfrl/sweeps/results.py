@@ -43,7 +43,7 @@ EVALUATION_COLUMNS = (
 )  # fmt: skip
 DIAGNOSTIC_COLUMNS = ("trial", "round", "metric", "value")
 PART = ".part"  # of a file that is being written; one that stays behind was a killed driver's
-ENDED = ("finished", "diverged")  # a failed trial is tried again, and a stopped one where no scheduler stops it
+ENDED = ("finished", "diverged", "stopped")  # a failed trial is tried again
 Evaluated = tuple[str, int]  # trial, round
 
 
@@ -127,12 +127,12 @@ class Results:
         """The trials that need more work: not ended, or finished and not all there. Those that a scheduler has stopped
         have ended only for ``asha``."""
         rows, counted = {row["trial"]: row for row in self.trials.rows}, self._counted()
-        ended = {*ENDED, "stopped"} if asha else ENDED
         return [
             config
             for config in configs
             if (row := rows.get(config.key())) is None
-            or row["status"] not in ended
+            or row["status"] not in ENDED
+            or (row["status"] == "stopped" and not asha)
             or (row["status"] == "finished" and not _whole(config, config.rounds, counted))
         ]
 
@@ -214,7 +214,7 @@ class Results:
 
     def end(self, key: str, config: RunConfig, metrics: Row) -> None:
         """The trial's row: finished, diverged, stopped or failed."""
-        if key not in {row["trial"] for row in self.trials.rows if row["status"] in (*ENDED, "stopped")}:
+        if key not in {row["trial"] for row in self.trials.rows if row["status"] in ENDED}:
             last = next((row for row in reversed(self.evaluations.rows) if row["trial"] == key), {})
             self.trials.append([{"trial": key, **config.identity(), "round": last.get("round"), **metrics}])
 

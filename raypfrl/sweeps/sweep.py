@@ -51,10 +51,7 @@ class Sweep:
 
     def points(self) -> list[Settings]:
         """Every point of every grid, without the seed, in the order of the file. Raises SettingsError for none."""
-        if empty := [name for grid in self.grids for name, value in {**self.base, **grid}.items() if value == []]:
-            raise SettingsError(f"{empty[0]} = []: give at least one value")
-        if not self.grids:
-            raise SettingsError("grids = []: give at least one grid, or leave it out")
+        self._refuse_empty()
         points = []
         for grid in self.grids:
             merged = {**self.base, **grid}
@@ -86,10 +83,16 @@ class Sweep:
 
     def smoke(self) -> Sweep:
         """The first point of every grid for two short rounds: shows in seconds that the sweep runs."""
-        self.points()  # none is empty
+        self._refuse_empty()
         grids = [{k: v[0] if isinstance(v, list) else v for k, v in {**self.base, **g}.items()} for g in self.grids]
         short = {"rounds": 2, "tau": 1, "evaluate": 1, "m_eval": 8}
         return dataclasses.replace(self, base={}, grids=[{**grid, **short} for grid in grids], seeds=1, samples=1)
+
+    def _refuse_empty(self) -> None:
+        if empty := [name for grid in self.grids for name, value in {**self.base, **grid}.items() if value == []]:
+            raise SettingsError(f"{empty[0]} = []: give at least one value")
+        if not self.grids:
+            raise SettingsError("grids = []: give at least one grid, or leave it out")
 
     def _draw(self, point: Settings, number: int) -> Iterator[Settings]:
         samplers = {name: value for name, value in point.items() if hasattr(value, "sample")}

@@ -16,6 +16,7 @@ import pytest
 from scene import SWEEP, launched, values
 from strikes import order
 
+from benchmarks.chaos import descendants
 from raypfrl.sweeps.results import Results
 
 pytestmark = pytest.mark.timeout(600)
@@ -155,19 +156,11 @@ def test_a_worker_that_dies_as_ray_starts_does_not_hang_the_driver(
         [sys.executable, str(HERE / "strikes.py"), "sweep", str(sweep_file), "--out", str(tmp_path / "sweep")],
         env={**os.environ, "PYTHONPATH": str(HERE), "WANDB_MODE": "disabled"},
     )  # fmt: skip
-    while not (young := [pid for pid in _descendants(driver.pid) if _is_worker(pid)]):
+    while not (young := [pid for pid in descendants(driver.pid) if _is_worker(pid)]):
         assert driver.poll() is None
     os.kill(young[0], signal.SIGKILL)
     assert driver.wait(SECONDS) == 0
     assert values(tmp_path / "sweep") == quiet
-
-
-def _descendants(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return []
-    return [deeper for child in children for deeper in (int(child), *_descendants(int(child)))]
 
 
 def _is_worker(pid: int) -> bool:
