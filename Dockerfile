@@ -14,6 +14,8 @@ COPY constraints.txt ./
 RUN pip install --index-url "$TORCH_INDEX" "$(grep '^torch==' constraints.txt)"
 COPY pyproject.toml README.md LICENSE ./
 COPY raypfrl ./raypfrl
+COPY analysis ./analysis
+COPY tune_configs ./tune_configs
 RUN pip install -c constraints.txt '.[cluster]'
 
 FROM python:3.11-slim-bookworm

@@ -1,9 +1,10 @@
-# Two commands: `make study` runs the paper's curvature study on this machine, `make test` checks everything.
+# Two commands: `make study` runs the paper's curvature study on this machine, `make test` checks everything;
+# `make check` is for between two edits: lint, types, and the package's tests that start neither Ray, W&B nor a browser.
 PYTHON ?= python3
 BIN := .venv/bin
 STUDY := results/curvature_bottleneck
 
-.PHONY: study test lint slow clean
+.PHONY: study test check lint slow clean
 
 study: .venv/ready
 	$(BIN)/raypfrl sweep tune_configs/curvature_bottleneck.py --out $(STUDY)
@@ -12,6 +13,9 @@ study: .venv/ready
 
 test: lint
 	$(BIN)/pytest -q -n 2 --dist loadfile
+
+check: lint
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not ray and not slow" --ignore tests/analysis --ignore tests/tracking
 
 lint: .venv/ready
 	$(BIN)/ruff format --check .

@@ -54,11 +54,14 @@ class Mixture(NamedTuple):
 
 
 class Paired(NamedTuple):
-    """a - b seed by seed: the median difference and its interval, in how many seeds a > b, and Wilcoxon's p."""
+    """a - b seed by seed: the median difference and its interval; in how many seeds a > b; the two-sided p of
+    Wilcoxon's signed-rank test (differences independent, and symmetric about their median); and the matched-pairs
+    rank-biserial correlation, (R+ - R-) / (R+ + R-) of the ranks' sums of positive and negative differences."""
 
     difference: Interval
     wins: Share
     p: float
+    effect: float
 
 
 def _values(scores: pd.Series, least: int = 1) -> NDArray[np.float64]:
@@ -87,14 +90,19 @@ def quantile_interval(scores: pd.Series, q: float = 0.5, level: float = LEVEL) -
     (n < 6 for a median) the interval is the range of the seeds and its ``level`` says what it covers.
     """
     x = np.sort(_values(scores))
-    n, tail = len(x), (1 - level) / 2
-    below = stats.binom(n, q)
+    low, high, covered = _ranks(len(x), q, level)
+    return Interval(float(np.quantile(x, q)), float(x[low - 1]), float(x[high - 1]), covered)
+
+
+@cache
+def _ranks(n: int, q: float, level: float) -> tuple[int, int, float]:
+    """Which of n order statistics, from 1, bound the q-quantile, and how often."""
+    below, tail = stats.binom(n, q), (1 - level) / 2
     low = max(int(below.ppf(tail)), 1)
     while low > 1 and below.cdf(low - 1) > tail:
         low -= 1
     high = min(int(below.isf(tail)) + 1, n)
-    covered = below.cdf(high - 1) - below.cdf(low - 1)
-    return Interval(float(np.quantile(x, q)), float(x[low - 1]), float(x[high - 1]), float(covered))
+    return low, high, float(below.cdf(high - 1) - below.cdf(low - 1))
 
 
 def mean_interval(scores: pd.Series, level: float = LEVEL) -> Interval:
@@ -104,10 +112,14 @@ def mean_interval(scores: pd.Series, level: float = LEVEL) -> Interval:
     return Interval(float(x.mean()), float(x.mean()) - half, float(x.mean()) + half, level)
 
 
-def mean_of_new(scores: pd.Series, m: int = 10, level: float = LEVEL) -> Interval:
-    """Where the mean of m new seeds of the same distribution will fall: mean -+ t s sqrt(1/n + 1/m)."""
+def mean_of_new(scores: pd.Series, m: int = 10, level: float = LEVEL, common: float = 0.0) -> Interval:
+    """Where the mean of m new seeds of the same distribution will fall: mean -+ t sqrt(s^2 (1/n + 1/m) + common).
+
+    common: a variance that all new seeds share, such as that of an evaluation with the same random numbers for each.
+    """
     x = _values(scores, least=2)
-    half = float(stats.t.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) * np.sqrt(1 / len(x) + 1 / m))
+    deviation = np.sqrt(x.var(ddof=1) * (1 / len(x) + 1 / m) + common)
+    half = float(stats.t.ppf((1 + level) / 2, len(x) - 1) * deviation)
     return Interval(float(x.mean()), float(x.mean()) - half, float(x.mean()) + half, level)
 
 
@@ -212,5 +224,28 @@ def paired(a: pd.Series, b: pd.Series) -> Paired:
         raise ValueError(f"a paired comparison needs the same seeds on both sides; only one side has {odd[:5]}")
     difference = a - b.reindex(a.index)
     x = _values(difference)
-    p = 1.0 if not x.any() else float(stats.wilcoxon(x).pvalue)
-    return Paired(quantile_interval(difference), wilson(int((x > 0).sum()), len(x)), p)
+    p, effect = _signed_ranks(x[x != 0])
+    return Paired(quantile_interval(difference), wilson(int((x > 0).sum()), len(x)), p, effect)
+
+
+def _signed_ranks(x: NDArray[np.float64]) -> tuple[float, float]:
+    """Wilcoxon's two-sided p, exact up to 50 seeds, and the rank-biserial correlation. Zeros are left out."""
+    if not len(x):
+        return 1.0, 0.0
+    ties = len(np.unique(np.abs(x))) < len(x)
+    drawn = stats.PermutationMethod(n_resamples=2**13, rng=np.random.default_rng(0))  # all of them up to 13 seeds
+    method = "approx" if len(x) > 50 else drawn if ties else "exact"
+    ranks = stats.rankdata(np.abs(x))
+    return float(stats.wilcoxon(x, method=method).pvalue), float((np.sign(x) * ranks).sum() / ranks.sum())
+
+
+def holm(p: pd.Series) -> pd.Series:
+    """The p-values of one family of tests after Holm's step-down correction; NaN stays NaN and counts as no test.
+
+    The i-th smallest of m becomes the largest (m - j + 1) p_(j) over j <= i, and 1 at most (Holm 1979). SciPy has no
+    family-wise correction, and statsmodels' takes longer to import than all else here.
+    """
+    tested = p.dropna().astype(float).sort_values()
+    steps = tested.to_numpy() * np.arange(len(tested), 0, -1)
+    corrected = pd.Series(np.minimum(np.maximum.accumulate(steps), 1.0), index=tested.index)
+    return corrected.reindex(p.index)

@@ -27,7 +27,7 @@ from raypfrl.sweeps import Sweep
 SWEEP = Sweep(
     base={
         "population": "navigation", "rounds": 60, "tau": 2, "m_in": 5, "m_out": 5, "m_eval": 32, "m_adapt": (0, 16),
-        "evaluate": 10, "horizon": 20,
+        "evaluate": 10, "horizon": 20, "actors": 1,
     },
     grids=[{"method": "exact", "m_h": [10, 50, 100, 200, 400]}, {"method": "fedavg_pg", "m_h": 10}],
     seeds=10,

@@ -79,7 +79,7 @@ def on_cores() -> list[dict[str, Any]]:
 def over_trials() -> list[dict[str, Any]]:
     """Wall seconds of a sweep of short trials (20 rounds at m_h = 10), start included."""
     rows = []
-    for count in (2, 20, 200):
+    for count in (10, 100, 1000):
         sweep = Sweep(base={**BASE, "m_h": 10, "rounds": 20, "evaluate": 20}, seeds=count)
         with tempfile.TemporaryDirectory() as folder:
             results = Results(Path(folder, "trials"), "trials")

@@ -27,8 +27,7 @@ from raypfrl import RunConfig
 from raypfrl.populations import navigation
 from raypfrl.streams import Purpose, Stream
 from raypfrl.sweeps import load
-from raypfrl.sweeps.machine import cpus_here
-from raypfrl.sweeps.recorder import cost
+from raypfrl.sweeps.machine import cost, cpus_here
 
 STUDY = Path(__file__).parent.parent / "tune_configs" / "curvature_bottleneck.py"
 

@@ -12,7 +12,8 @@ from packaging.requirements import Requirement
 
 from raypfrl.config import SettingsError
 from raypfrl.oracles.fused.specialise import cache_folder
-from raypfrl.sweeps.machine import cpus_here, git_commit, versions
+from raypfrl.sweeps.machine import cpus_here, versions
+from raypfrl.sweeps.source import git_commit, source
 from raypfrl.tracking import Tracking
 from raypfrl.tracking.server import Trouble, api_key, check_server, server_url
 
@@ -35,7 +36,8 @@ def examine(folder: Path) -> tuple[list[str], list[str]]:
 def _packages(lines: list[str], troubles: list[str]) -> None:
     found = versions()
     lines.append("versions     " + ", ".join(f"{name} {found[name] or 'missing'}" for name in found))
-    lines.append(f"source       {Path(__file__).parent}, commit {git_commit() or 'unknown (no git checkout)'}")
+    commit = git_commit() or "unknown (no git checkout)"
+    lines.append(f"source       {Path(__file__).parent}, {source()}, commit {commit}")
     for text in requires("raypfrl") or []:
         wanted = Requirement(text)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
@@ -64,7 +66,10 @@ def _machine(lines: list[str], troubles: list[str]) -> None:
 def _disk(folder: Path, lines: list[str], troubles: list[str]) -> None:
     places = {"results": folder.absolute(), "cache": cache_folder(), "Ray's logs": Path(tempfile.gettempdir())}
     for name, place in places.items():
-        there = next(path for path in (place, *place.parents) if path.exists())
+        there = next(path for path in (place, *place.parents) if path.exists() or path.is_symlink())
+        if not there.exists():
+            troubles.append(f"{name}: {there} is a link that leads nowhere; choose another folder")
+            continue
         free = shutil.disk_usage(there).free / GIGABYTE
         lines.append(f"{name:12} {place}{'' if there == place else ' (not there yet)'}, {free:.1f} GB free")
         if not there.is_dir():
@@ -100,5 +105,7 @@ def _tracking(lines: list[str], troubles: list[str]) -> None:
         lines.append(f"W&B          {mode}, {server_url()}, {'a key' if key else 'no key'} is configured")
         if mode == "online":
             check_server()
+    except SettingsError as error:
+        troubles.append(str(error))
     except Trouble as trouble:
         troubles.append(f"W&B: {trouble}; sweeps run and are tracked offline until then")

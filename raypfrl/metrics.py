@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 METRICS: Mapping[str, str] = {
@@ -10,6 +10,9 @@ METRICS: Mapping[str, str] = {
     "trajectories": "trajectories sampled for training, per agent that learns (mean)",
     "env_steps": "environment steps of training, all agents together",
     "floats_sent": "floats moved between server and agents, up and down, all agents together",
+    "time": "simulated time of the last arrival, in the unit of task_times; with clock = events only",
+    "delay": "server steps between what an agent was sent and its answer, mean over the arrivals so far; likewise",
+    "refused": "steps that were proposed and not taken, since an agent could not have acted with them; maml_lqr only",
     "drift": "root mean square distance of the agents' theta_i^{k,tau} from their average, in the last round",
     "missed": "agents left out since the evaluation before, as round:agent; with min_agents only",
     "before/return": "discounted return at theta, mean over the agents that learn",
@@ -25,6 +28,7 @@ METRICS: Mapping[str, str] = {
     "diagnostics/curvature_cosine": "cosine of H_hat g_out with g_out, mean over the local steps since then",
     "diagnostics/curvature_ratio": "the same of ||alpha H_hat g_out|| / ||g_out||, before any clipping",
     "diagnostics/gradient_norm": "||grad F|| at theta, exact",
+    "diagnostics/heterogeneity": "mean over the agents of ||grad J_i - grad f||^2 at theta, exact",
     "diagnostics/bias": "||E d - grad F_i|| of the direction d at theta, mean over the agents, from 32 draws",
     "diagnostics/variance": "E||d - E d||^2, likewise",
     "diagnostics/spread": "standard deviation of after/return over the agents that learn",
@@ -41,4 +45,14 @@ def tracked(metrics: Mapping[str, Any]) -> dict[str, Any]:
         place = {name: evaluation[name] for name in ("m_adapt", "split")}
         outcomes = {name: value for name, value in evaluation.items() if name not in place}
         row |= {BY_M_ADAPT.format(outcome=name, **place): value for name, value in outcomes.items()}
-    return row
+    return {name: value for name, value in row.items() if value == value}  # not every population has a goal
+
+
+def mirrored(m_adapt: Sequence[int | str]) -> list[int | str]:
+    """Of the m_adapt of a run those whose outcomes before/ and after/ show already."""
+    return [m for m in m_adapt if m in (0, max(m_adapt, key=size_of))]
+
+
+def size_of(m_adapt: int | str) -> float:
+    """Trajectories of an adaptation step; exact counts as the largest."""
+    return float("inf") if m_adapt == "exact" else float(m_adapt)

@@ -8,32 +8,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from raypfrl.policies import LinearSoftmax, MLPSoftmax, Policy, TabularSoftmax
+from raypfrl.policies.scores import UNBOUNDED, Scored, Scores
+from raypfrl.populations.population import Tabular
 from raypfrl.theory import (
     Problem,
-    Scores,
     Terms,
     corollary1,
     drift_budget,
     first_order_floor,
     first_order_residual,
     gradient_gap,
-    log_linear_scores,
     regime,
     theorem1,
-    tight_scores,
     value_gap,
 )
 
 if TYPE_CHECKING:
     from raypfrl.populations import Population
-
-OUTPUT_LAYER_ALONE = """\
-Assumption 2 fails for this network: the score of a hidden layer grows with the weights behind it, so there is no G. The
-numbers are those of its output layer alone (log-linear in the last hidden layer's tanh and a bias,
-B = sqrt({features}) = {B:.3g}); a bound for the whole network could only be larger.
-"""
-UNBOUNDED = "Assumption 2: no bound on this policy's score is known, so none of the paper's constants exist here.\n"
 
 
 class Reading(NamedTuple):
@@ -49,29 +40,15 @@ class Reading(NamedTuple):
 
 def reading(population: Population) -> Reading:
     """Assumptions 1 and 2 for a population; without an ``mdp`` its rewards are taken to lie in [-1, 1]."""
-    rewards = [np.abs(task.mdp().r).max() for task in population.train if hasattr(task, "mdp")]
+    rewards = [np.abs(task.mdp().r).max() for task in population.train if isinstance(task, Tabular)]
     R_max = float(max(rewards, default=1.0))
 
     def problem(scores: Scores | None) -> Problem | None:
         return scores and Problem(R_max, population.gamma, population.horizon, scores)
 
-    paper, tight, caveat = _scores(population.policy)
+    policy = population.policy
+    paper, tight, caveat = policy.scores() if isinstance(policy, Scored) else UNBOUNDED
     return Reading(problem(paper), problem(tight), caveat)
-
-
-def _scores(policy: Policy) -> tuple[Scores | None, Scores | None, str]:
-    """Paper and tight constants of Assumption 2, and the caveat."""
-    if isinstance(policy, TabularSoftmax):
-        return log_linear_scores(1.0), tight_scores(math.sqrt(2)), ""
-    if isinstance(policy, LinearSoftmax):
-        phi = np.array(policy.features)
-        largest = float(np.linalg.norm(phi, axis=-1).max())
-        apart = float(np.linalg.norm(phi[:, :, None] - phi[:, None], axis=-1).max())
-        return log_linear_scores(largest), tight_scores(apart) if policy.dim == 1 else None, ""
-    if isinstance(policy, MLPSoftmax) and policy.hidden:
-        B = math.sqrt(policy.hidden[-1] + 1)
-        return log_linear_scores(B), None, OUTPUT_LAYER_ALONE.format(features=policy.hidden[-1] + 1, B=B)
-    return None, None, UNBOUNDED
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny import FAULTY, small
+from tiny import FAULTY, bytes_of, small
 
 from raypfrl import AgentError, Training
 from raypfrl.populations import POPULATIONS
@@ -17,7 +17,9 @@ CONFIGS = {
     "own thetas": small("navigation", "independent", n=3, oracle="autodiff", evaluate=()),
     "a cohort": small("gridworld", n=3, cohort=2, oracle="exact", rounds=6, evaluate=(2,)),
     "one agent": small("bandit", n=1, oracle="exact"),
+    "an event clock": small("gridworld", n=3, oracle="exact", clock="events", task_times=(1, 2, 5), rounds=7),
     "continuous actions": small("quadratic", n=3, oracle="exact"),
+    "observations standardised": small("gymnasium", n=3, env_id="Pendulum-v1", vary="g", standardise=3),
 }
 
 
@@ -35,21 +37,23 @@ def restless():
             super().__init__()
             POPULATIONS.update(FAULTY)
 
-        def local_updates(self, config, numbers, theta, round):
-            self._disturb(theta)
-            return super().local_updates(config, numbers, theta, round)
+        def answers(self, config, calls, round, phase):
+            self._disturb(calls)
+            return super().answers(config, calls, round, phase)
 
-        def evaluations(self, config, numbers, theta, round):
-            self._disturb(theta)
-            return super().evaluations(config, numbers, theta, round)
+        def evaluations(self, config, calls, round):
+            self._disturb(calls)
+            return super().evaluations(config, calls, round)
 
-        def _disturb(self, theta):
+        def _disturb(self, calls):
             import random
 
             import numpy as np
             import torch
 
-            assert not theta.flags.writeable
+            for call in calls:
+                for array in [*call.down.values(), *(call.kept or {}).values()]:
+                    assert not array.flags.writeable
             value = time.time_ns() % 2**31
             random.seed(value)
             np.random.seed(value)  # noqa: NPY002
@@ -63,12 +67,15 @@ def restless():
 def actors():
     """Three restless actors on a local Ray of two CPUs: real processes that finish in any order."""
     ray = pytest.importorskip("ray")
+    from raypfrl.sweeps.cluster import _of_its_own
+
     tests = str(Path(__file__).parent)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
-        runtime_env={"env_vars": {"PYTHONPATH": tests}},
-    )  # fmt: skip
+    with _of_its_own():  # which waits for Ray for as long as a busy machine needs
+        ray.init(
+            address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
+            runtime_env={"env_vars": {"PYTHONPATH": tests}},
+        )  # fmt: skip
     remote = ray.remote(num_cpus=0)(restless())
     yield [remote.remote() for _ in range(3)]
     ray.shutdown()
@@ -80,7 +87,7 @@ def run(config, actors=None):
 
     training = Training(config, OnActors(config, actors) if actors else None)
     rows = [{name: value for name, value in row.items() if "seconds" not in name} for row in training]
-    return training.server.theta.tobytes(), [repr(row) for row in rows]
+    return bytes_of(training.server), [repr(row) for row in rows]
 
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
@@ -114,7 +121,7 @@ def test_interrupted_in_process_and_resumed_on_actors(actors):
     next(training), next(training)
     resumed = Training(config, OnActors(config, actors[:2]), training.state())
     list(resumed)
-    assert resumed.server.theta.tobytes() == run(config)[0]
+    assert bytes_of(resumed.server) == run(config)[0]
 
 
 def test_an_actor_computes_on_one_thread(actors):
@@ -134,14 +141,17 @@ def faulty(monkeypatch):
 
 @pytest.mark.usefixtures("faulty")
 @pytest.mark.parametrize("number", [1, 3])
-def test_an_environment_that_raises_is_told_as_in_process(actors, number):
-    """Agent, round, local step, batch and the first cause, and no other process's traceback in the message."""
-    config = small("faulty_raises", n=4, horizon=15)
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("raises", "OSError: the sensor does not answer at step 7"), ("mumbles", r"ValueError: caf\udce9 at\nstep 7")],
+)
+def test_an_environment_that_raises_is_told_as_in_process(actors, number, fault, words):
+    """Agent, round, local step, batch and the first cause, and no other process's traceback in the message. Words that
+    are no UTF-8 would end Ray's process."""
+    config = small(f"faulty_{fault}", n=4, horizon=15)
     with pytest.raises(AgentError) as told:
         run(config, actors[:number])
-    assert str(told.value) == (
-        "agent 2, round 0, local step 0, inner batch: OSError: the sensor does not answer at step 7"
-    )
+    assert str(told.value) == f"agent 2, round 0, local step 0, inner batch: episode 0, decision 6: {words}"
 
 
 @pytest.mark.usefixtures("faulty")
@@ -150,7 +160,8 @@ def test_an_agent_that_diverges_ends_the_run_as_in_process(actors):
     theta, rows = run(config, actors)
     assert (theta, rows) == run(config)
     assert "'status': 'diverged'" in rows[-1]
-    assert "'message': 'agent 2, round 0, local step 0, inner batch: the policy gradient is not finite" in rows[-1]
+    place = "agent 2, round 0, local step 0, inner batch: episode 0, decision 6: the environment's reward is nan"
+    assert place in rows[-1]
 
 
 def test_an_actor_answers_after_an_agents_error(actors):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
+from pathlib import Path
+from typing import get_args
 
 import pytest
+from own import offered
 from pydantic import ValidationError
 
 from raypfrl import RunConfig, SettingsError
-from raypfrl.config import EXECUTION
+from raypfrl.config import EXECUTION, every_setting, known
 from raypfrl.federation import train
 from raypfrl.methods import METHODS
 from raypfrl.populations import POPULATIONS
@@ -39,10 +43,10 @@ def test_the_papers_settings():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("population", POPULATIONS)
-def test_every_method_runs_on_every_population_by_default(population, method):
-    config = RunConfig(population=population, method=method)
-    assert config.oracle != "auto"
-    assert config.cohort == config.n
+def test_every_method_runs_on_every_population_that_answers_what_it_asks(population, method):
+    config = settled(population, method)
+    assert config is None or config.oracle != "auto"
+    assert config is None or METHODS[method].everyone or config.cohort == len(config.agents())
 
 
 WRONG = [
@@ -52,7 +56,7 @@ WRONG = [
     ({"alhpa": 1.0}, "unknown setting 'alhpa': did you mean 'alpha'?"),
     ({"learning_rate": 1.0}, "unknown setting 'learning_rate': known: population, method"),
     ({"oracle": "autodif"}, "unknown oracle 'autodif': did you mean 'autodiff'?"),
-    ({"curvature": "casual"}, "unknown curvature 'casual': did you mean 'causal'?"),
+    ({"curvature": "casual"}, "curvature = 'casual': value error, unknown estimator 'casual': did you mean 'causal'?"),
     ({"alpha": -1}, "alpha = -1: input should be greater than or equal to 0 (adaptation step size)"),
     ({"alpha": "large"}, "alpha = 'large': input should be a valid number"),
     ({"alpha": True}, "alpha = True: value error, should be a number, not true or false"),
@@ -75,7 +79,7 @@ WRONG = [
     ({"n": 9}, "n = 9: the gridworld has 1 to 8 training agents"),
     ({"n": 0}, "n = 0"),
     ({"hidden": (32,)}, "hidden = [32]: the policy of gridworld has no hidden layers; leave it out"),
-    ({"cohort": 9}, "cohort = 9 is above the 8 agents that learn; lower it"),
+    ({"cohort": 9}, "cohort = 9: 8 agents learn; give all, or 1 to 8"),
     ({"cohort": -1}, "cohort = -1"),
     ({"m_h": 0}, "m_h = 0: the method exact needs at least one trajectory in it"),
     ({"m_in": 0, "method": "first_order"}, "m_in = 0: the method first_order needs at least one trajectory in it"),
@@ -120,6 +124,15 @@ def test_a_wrong_setting_is_one_clear_line(settings, message):
     assert "pydantic" not in str(refused.value)
 
 
+@pytest.mark.parametrize("setting", ["evaluate", "m_adapt", "hidden", "method", "alpha", "no such"])
+def test_a_long_value_is_not_told_to_its_end(setting):
+    wrong = tuple(range(-9, 1000)) if setting in ("evaluate", "m_adapt", "hidden") else "x" * 10_000
+    with pytest.raises(SettingsError) as error:
+        RunConfig(**{"population": "gridworld", "method": "exact", setting: wrong})
+    assert setting in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
 def test_two_wrong_settings_are_told_at_once():
     with pytest.raises(SettingsError, match=r"^tau = 0: .*; alpha = -1: .*"):
         grid(alpha=-1, tau=0)
@@ -153,24 +166,83 @@ def test_a_config_is_frozen():
 
 # --- the key ----------------------------------------------------------------------------------------------------------
 
-CHANGES = {
-    "population": "bandit", "method": "first_order", "oracle": "exact", "seed": 1, "n": 5, "gamma": 0.8, "horizon": 9,
-    "hidden": (16,), "rounds": 81, "tau": 4, "alpha": 1.0, "beta": 0.2, "m_in": 11, "m_h": 11, "m_out": 11,
-    "curvature": "causal", "curvature_clip": 1.0, "participants": "held_out", "cohort": 3, "evaluate": 7,
-    "m_adapt": (0, 3), "m_eval": 100, "min_agents": 2,
-}  # fmt: skip
+
+def changed(name, letter, value):
+    """Another value of a setting than the one it has."""
+    others = {
+        "population": "bandit", "method": "first_order", "oracle": "exact", "curvature": "causal", "size": 6,
+        "theta0": "paper", "evaluation_seed": 5,
+    }  # fmt: skip
+    if name in others:
+        return others[name]
+    if isinstance(value, str | bool):
+        choices = (True, False) if isinstance(value, bool) else get_args(get_args(letter.type)[0])
+        return next(choice for choice in choices if choice != value)
+    if isinstance(value, tuple):
+        return (*value[:1], 17)
+    return 1.0 if value is None else value / 2 if isinstance(value, float) else value - 1 if value > 1 else value + 2
 
 
 def test_the_key_changes_with_every_setting_that_results_depend_on():
-    assert set(CHANGES) == set(RunConfig.model_fields) - EXECUTION, "a new setting wants its line above"
     keys = {}
-    for name, value in CHANGES.items():
+    for name, letter in known("gridworld", "exact").items():
+        if name in (*EXECUTION, "uses", "task_times"):
+            continue
         base = neural if name == "hidden" else grid
-        keys[name] = base(**{name: value}).key()
+        keys[name] = base(**{name: changed(name, letter, getattr(base(), name))}).key()
         assert keys[name] != base().key(), f"{name} changes nothing"
     assert len(set(keys.values())) == len(keys)
     assert grid(actors=0).key() == grid(actors=3).key() == grid(round_timeout=5).key() == grid().key()
     assert grid(min_agents=2, round_timeout=5).key() != grid(min_agents=2).key(), "who is late is left out"
+    assert grid(clock="events", task_times=2).key() != grid(clock="events").key(), "without that clock it is refused"
+
+
+def test_what_a_sweep_varies_is_described_at_its_default_too():
+    """It names no trial, but a row without it could not be told from others."""
+    config = grid()
+    assert "size" not in config.identity()
+    assert config.described(("size", "method", "m_h", "lam")) == {**config.identity(), "size": 5}
+    assert grid(size=6).described(("size",))["size"] == grid(size=6).identity()["size"] == 6
+
+
+RESULTS = Path(__file__).parent.parent / "analysis" / "results"
+
+
+def test_every_committed_trial_has_the_key_that_it_had():
+    """The names of 6000 trials, and what they were named by, in the order of their tables' columns."""
+    trials = 0
+    for planned in RESULTS.rglob("sweep.json"):
+        about = json.loads(planned.read_text(encoding="utf-8"))
+        with offered(about["sweep"]):
+            for key, settings in about["trials"].items():
+                config = RunConfig(**settings)
+                trials += 1
+                assert config.key() == key
+                assert list(config.identity().items()) == list(settings.items())
+    assert trials >= 6000
+
+
+KEYS = json.loads((Path(__file__).parent / "keys.json").read_text(encoding="utf-8"))
+
+
+def settled(population, method):
+    """The run by default; None where the method asks for what nobody there answers."""
+    try:
+        return RunConfig(population=population, method=method)
+    except SettingsError as refused:
+        if f"{method} asks for " not in str(refused):
+            raise
+        return None
+
+
+@pytest.mark.parametrize("run", KEYS)
+def test_a_setting_that_came_later_renames_no_trial(run):
+    """The keys of every method on every population as they were when it was born: add to keys.json, and change none."""
+    assert settled(*run.split()).key() == KEYS[run]
+
+
+def test_every_method_and_population_has_its_keys_written_down():
+    assert set(KEYS) == {f"{p} {m}" for p in POPULATIONS for m in METHODS if settled(p, m)}
 
 
 def test_equal_runs_have_equal_keys_however_they_are_written():
@@ -203,9 +275,9 @@ def test_pickles_and_compares_equal():
 
 
 def test_every_setting_says_what_it_means():
-    for name, field in RunConfig.model_fields.items():
-        assert field.description, name
-        assert "\n" not in field.description
+    for name, letter in every_setting().items():
+        assert letter.description, name
+        assert "\n" not in letter.description
 
 
 @pytest.mark.parametrize(("participants", "numbers"), [("train", range(6)), ("held_out", range(6, 9))])

@@ -12,18 +12,23 @@ import torch
 from numpy.typing import NDArray
 from tiny import GymTask, as_batch, enumerated, random_mdp
 
-from raypfrl.methods import METHODS
 from raypfrl.methods.curvature import ESTIMATORS
-from raypfrl.oracles import ORACLES, covering
-from raypfrl.oracles.autodiff import AutodiffOracle, Trajectories
+from raypfrl.methods.per_fedavg_pg import exact, first_order
+from raypfrl.oracles import NOISELESS, ORACLES, answers, covering
+from raypfrl.oracles.autodiff import AutodiffOracle
 from raypfrl.oracles.baseline import fit
+from raypfrl.oracles.episodes import Episodes
 from raypfrl.oracles.exact import ExactOracle
 from raypfrl.policies import MLPSoftmax, TabularSoftmax, Vector
 from raypfrl.populations import bandit, gridworld
 from raypfrl.streams import LocalStep, Stream
 
 GRID = gridworld(horizon=7)
-SAMPLING = [name for name in covering(GRID.train[0], GRID.policy) if name != "exact"]
+SAMPLING = [
+    name
+    for name in covering(GRID.train[0], GRID.policy)
+    if name not in NOISELESS and "hessian_vector_product" in answers(name, GRID.train[0], GRID.policy)
+]
 BATCHES, M_IN, M_H = 30, 20, 60
 
 
@@ -38,9 +43,9 @@ class Setting(NamedTuple):
 
 def remembered(oracle: AutodiffOracle) -> AutodiffOracle:
     """An oracle that samples each batch once, for all who ask for it: at one theta it is the same."""
-    sample, batches = oracle.sample, dict[Stream, Trajectories]()
+    sample, batches = oracle.sample, dict[Stream, Episodes]()
 
-    def once(theta: Vector, m: int, stream: Stream) -> Trajectories:
+    def once(theta: Vector, m: int, stream: Stream) -> Episodes:
         return batches.setdefault(stream, batches.get(stream) or sample(theta, m, stream))
 
     oracle.sample = once  # type: ignore[method-assign]
@@ -100,12 +105,12 @@ def second_half_of_u(oracle: Any, theta: Vector, v: Vector, m_in: int, m_h: int,
 
 def baseline_from_D_h(oracle: Any, theta: Vector, v: Vector, m_in: int, m_h: int, step: LocalStep) -> Vector:
     b = oracle.mean_rewards(theta, m_h, step.hessian)
-    return np.asarray(oracle.hessian_vector_product(theta, v, m_h, step.hessian, curvature="causal", baseline=b))
+    return np.asarray(oracle.hessian_vector_product(theta, v, m_h, step.hessian, credit="causal", baseline=b))
 
 
 def value_from_D_h(oracle: Any, theta: Vector, v: Vector, m_in: int, m_h: int, step: LocalStep) -> Vector:
     b_w = oracle.value_baseline(theta, m_h, step.hessian)
-    return np.asarray(oracle.hessian_vector_product(theta, v, m_h, step.hessian, curvature="causal", baseline=b_w))
+    return np.asarray(oracle.hessian_vector_product(theta, v, m_h, step.hessian, credit="causal", baseline=b_w))
 
 
 @pytest.mark.parametrize("setting", ["autodiff"], indirect=True)
@@ -132,12 +137,12 @@ def test_a_baseline_fitted_to_D_in_is_unbiased_and_one_fitted_to_D_h_is_not() ->
     law = [(xi.q, as_batch(mdp, xi)) for xi in enumerated(mdp, theta, 1)]
     discounts = gamma ** np.arange(2)
 
-    def fitted(*batches: Trajectories) -> Vector:
-        rewards = np.concatenate([batch.rewards for batch in batches]) * discounts
-        return fit(rewards, np.eye(2)[np.concatenate([batch.observations for batch in batches])], discounts)
+    def fitted(*batches: Episodes) -> Vector:
+        rewards = np.stack([batch.rewards for batch in batches]) * discounts
+        return fit(rewards, np.eye(2)[np.stack([batch.observations for batch in batches])], discounts)
 
-    def product(D_h: Trajectories, baseline: Vector) -> Vector:
-        return oracle.causal_hessian_vector_product_on(D_h, theta, v, baseline)
+    def product(D_h: Episodes, baseline: Vector) -> Vector:
+        return oracle.hessian_vector_product_on(D_h, theta, v, "causal", baseline)
 
     # D_in of two trajectories, one of them always the same, so that states differ and w is not zero.
     fixed = law[5][1]
@@ -191,10 +196,10 @@ def test_clipping_at_inf_is_no_clipping_and_at_0_first_order(name: str, curvatur
 
     def end(clip: float | None) -> bytes:
         settings = {"m_h": 10, "curvature": curvature, "curvature_clip": clip, **batches}
-        return METHODS["exact"].direction(oracle, theta, step, **settings).tobytes()
+        return exact(oracle, theta, step, **settings).tobytes()
 
     assert end(np.inf) == end(None)
-    assert end(0.0) == METHODS["first_order"].direction(oracle, theta, step, **batches).tobytes() != end(None)
+    assert end(0.0) == first_order(oracle, theta, step, **batches).tobytes() != end(None)
 
 
 # --- what a state is told by -----------------------------------------------------------------------------------------

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from tiny import small
 
+from raypfrl import SettingsError
 from raypfrl.federation import build_agent
 from raypfrl.methods.curvature import ESTIMATORS
 from raypfrl.streams import LocalStep
 from raypfrl.sweeps import Sweep
-from raypfrl.sweeps.results import Results, pack, write
+from raypfrl.sweeps.results import Results, pack
+from raypfrl.sweeps.table import write
 
 FILE = Path(__file__).parent.parent / "tune_configs" / "curvature_noise.py"
 
@@ -58,7 +60,7 @@ def test_a_row_for_every_trial_parameters_estimator_and_m_h(
     monkeypatch.setattr(Sweep, "trials", lambda sweep: configs)
     results = Results(tmp_path, "curvature_noise")
     results.begin(configs, {})
-    with pytest.raises(SystemExit, match="a trial is missing"):
+    with pytest.raises(SettingsError, match=f"no theta of a finished trial {configs[0].key()}"):
         study.measure(tmp_path)
     (tmp_path / "checkpoints").mkdir()
     for config in configs:
@@ -67,6 +69,7 @@ def test_a_row_for_every_trial_parameters_estimator_and_m_h(
             results.checkpoint(config.key()),
             pack({"theta": theta, "round": config.rounds, "drift": 0.0, "seconds": 1.0}),
         )
+        results.end(config.key(), config, {"status": "finished", "round": config.rounds})
     with study.measure(tmp_path).open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 2 * len(ESTIMATORS) * 2

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 from tiny import by_hand, central_difference, enumerated, random_mdp
 
 from raypfrl.oracles import ORACLES
-from raypfrl.oracles.exact import ExactOracle, F, f, gradient_of_F, hessian_of_F
+from raypfrl.oracles.exact import SMALL, ExactOracle, F, f, gradient_of_F, hessian_of_F
 from raypfrl.policies import LinearSoftmax, TabularSoftmax
-from raypfrl.populations import gridworld
+from raypfrl.populations import MDP, Successors, gridworld
 from raypfrl.streams import Purpose, Stream
 
 TOLERANCE = 5e-8
@@ -138,7 +140,7 @@ def test_against_monte_carlo(grid):
     sampler = ORACLES["autodiff"](population.train[1], population.policy, population.gamma, population.horizon)
     theta = np.random.default_rng(8).normal(size=100)
     batch = sampler.sample(theta, m, Stream(0, 1, 0, 0, Purpose.EVALUATE))
-    discounted = batch.rewards.numpy() * 0.9 ** np.arange(16)
+    discounted = batch.table(batch.rewards, 16) * 0.9 ** np.arange(16)
     assert grid[1].mean_rewards(theta)[0] == discounted[:, 0].sum() == 0, "no episode starts on the goal"
     for exact, sampled in zip(
         (*grid[1].returns(theta), *grid[1].mean_rewards(theta)[1:]),
@@ -153,7 +155,7 @@ def test_against_monte_carlo(grid):
 def test_batches_and_streams_are_ignored_and_nothing_is_charged(grid):
     theta, stream = np.random.default_rng(0).normal(size=100), Stream(0, 0, 0, 0, Purpose.INNER)
     assert grid[0].policy_gradient(theta, 7, stream).tobytes() == grid[0].policy_gradient(theta).tobytes()
-    product = grid[0].hessian_vector_product(theta, theta, 7, stream, curvature="causal", baseline=np.zeros(16))
+    product = grid[0].hessian_vector_product(theta, theta, 7, stream, credit="causal", baseline=np.zeros(16))
     assert product.tobytes() == grid[0].hessian_vector_product(theta, theta).tobytes()
     assert (grid[0].meter.trajectories, grid[0].meter.env_steps) == (0, 0)
     assert grid[0].meter.seconds > 0
@@ -170,3 +172,90 @@ def test_a_task_without_a_goal_has_no_success():
     outcome = ExactOracle(mdp, TabularSoftmax(3, 2), GAMMA, 2).returns(np.zeros(6))
     assert np.isfinite(outcome.return_)
     assert np.isnan([outcome.success, outcome.final_distance]).all()
+
+
+# --- few successors, and values that are kept ----------------------------------------------------------------------
+
+
+def of_few_successors(seed, states, horizon):
+    """A problem in which three states, not always different ones, may follow each decision: by its successors, and by
+    the same probabilities as a matrix."""
+    rng = np.random.default_rng(seed)
+    shape = (states, 2, 3)
+    P = Successors(rng.integers(states, size=shape), rng.dirichlet(np.ones(3), size=shape[:2]))
+    few = MDP(P, rng.normal(size=shape[:2]), rng.dirichlet(np.ones(states)), rng.integers(3, size=states) * 1.0)
+    policy = TabularSoftmax(states, 2)
+    return [ExactOracle(mdp, policy, GAMMA, horizon) for mdp in (few, few._replace(P=P.dense()))], rng
+
+
+@pytest.mark.parametrize("states", [4, SMALL + 20])
+def test_few_successors_are_the_matrix_that_they_stand_for(states):
+    """Every answer, for complex theta too, by the entries (above SMALL states) and by the matrix."""
+    (few, matrix), rng = of_few_successors(7, states, horizon=5)
+    theta, v = rng.normal(size=(2, 2 * states))
+    for at in (theta, theta + 1e-3j * v):
+        assert few.objective(at) == pytest.approx(matrix.objective(at), abs=1e-13)
+        assert few.policy_gradient(at) == pytest.approx(matrix.policy_gradient(at), abs=1e-13)
+        assert few.hessian_vector_product(at, v) == pytest.approx(matrix.hessian_vector_product(at, v), abs=1e-13)
+    assert few.returns(theta) == pytest.approx(matrix.returns(theta), abs=1e-12)
+    assert few.mean_rewards(theta) == pytest.approx(matrix.mean_rewards(theta), abs=1e-13)
+    assert 0 < few.returns(theta).success < 1
+    gradient = few.policy_gradient(theta)
+    numeric = [
+        (few.objective(theta + 1e-5 * e) - few.objective(theta - 1e-5 * e)) / 2e-5 for e in np.eye(2 * states)[:9]
+    ]
+    assert np.abs(gradient[:9] - numeric).max() <= TOLERANCE
+
+
+def test_the_same_successor_twice_is_as_likely_as_both():
+    P = Successors(np.array([[[1, 1]], [[0, 1]]]), np.array([[[0.25, 0.75]], [[0.5, 0.5]]]))
+    assert P.dense().tolist() == [[[0.0, 1.0]], [[0.5, 0.5]]]
+
+
+@dataclass(frozen=True)
+class Counting(TabularSoftmax):
+    """A policy that counts how often its table of logits is asked for."""
+
+    asked: list[None] = field(default_factory=list)
+
+    def logits(self, theta):
+        self.asked.append(None)
+        return super().logits(theta)
+
+
+def test_several_questions_at_one_theta_cost_one_pass_and_an_old_one_is_never_answered():
+    """Values are kept for the last two thetas, as many as a step of the exact method asks about; theta changed in place
+    is another theta."""
+    policy = Counting(3, 2)
+    oracle, fresh = (ExactOracle(random_mdp(1, 3, 2), p, GAMMA, 3) for p in (policy, TabularSoftmax(3, 2)))
+    theta, other = np.random.default_rng(0).normal(size=(2, 6))
+    for at in (theta, other, theta):
+        assert oracle.returns(at) == fresh.returns(at)
+        assert oracle.policy_gradient(at).tobytes() == fresh.policy_gradient(at).tobytes()
+        oracle.mean_rewards(at)
+        oracle.objective(at)
+    assert len(policy.asked) == 2
+    oracle.policy_gradient(theta + other)
+    oracle.policy_gradient(theta)
+    assert len(policy.asked) == 3
+    before = oracle.policy_gradient(theta)
+    theta[0] += 0.1
+    assert oracle.policy_gradient(theta).tobytes() == fresh.policy_gradient(theta).tobytes() != before.tobytes()
+    assert len(policy.asked) == 4
+
+
+def test_large_grids():
+    """20 x 20 and 50 x 50: the same formulas, by finite differences along the gradient."""
+    for size in (20, 50):
+        population = gridworld(n=5, size=size, horizon=30)
+        oracle = ORACLES["exact"](population.train[4], population.policy, population.gamma, population.horizon)
+        theta = np.random.default_rng(0).normal(size=population.policy.dim)
+        gradient = oracle.policy_gradient(theta)
+        along = gradient / np.linalg.norm(gradient)
+        step = 1e-4
+        numeric = (oracle.objective(theta + step * along) - oracle.objective(theta - step * along)) / (2 * step)
+        assert numeric == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
+        numeric = (oracle.policy_gradient(theta + step * along) - oracle.policy_gradient(theta - step * along)) / (
+            2 * step
+        )
+        assert oracle.hessian_vector_product(theta, along) == pytest.approx(numeric, abs=1e-8)

@@ -19,17 +19,18 @@ TREES = {name.removesuffix(".__init__"): ast.parse(path.read_text()) for name, p
 # Import order is data order: a module imports its own layer and those above it in this list, and nothing below. What is
 # not listed stands with the command line, at the end.
 LAYERS = (
-    ("streams", "metrics", "exits"),
+    ("streams", "metrics", "exits", "settings", "text"),
     ("policies",),
     ("populations",),
     ("oracles",),
     ("methods", "evaluation", "theory", "theory_report"),
-    ("diagnostics",),
+    ("bounds", "watch"),
+    ("uses", "theta0"),
     ("config",),
     ("federation",),
     ("tracking",),
     ("sweeps",),
-    ("listing",),
+    ("listing", "check"),
     ("cli", "__main__"),
 )
 LISTED = {module: number for number, layer in enumerate(LAYERS) for module in layer}
@@ -97,7 +98,8 @@ def test_only_the_tracking_module_imports_wandb():
 
 
 def test_only_the_autodiff_oracle_and_the_policies_import_torch():
-    assert users_of("torch") <= {"oracles.autodiff", "policies", "populations.quadratic"}
+    others = {name for name in users_of("torch") if not name.startswith("policies.")}
+    assert others <= {"oracles.autodiff", "oracles.advantages", "check.agents", "check.populations"}
 
 
 def test_only_the_fused_oracle_imports_numba():
@@ -163,9 +165,19 @@ def faults(tree):
             yield from (name for name in names if name in ("random", "secrets", "numpy.random", "torch.random"))
 
 
-@pytest.mark.parametrize("module", TREES)
+# What looks like a fault and stands on a key. A torch module draws its own initialisation from torch's generator, which
+# is forked, seeded from ours, and put back; the paper's theta^0 is what NumPy's generator gives from a fixed seed; a
+# space is sampled after it was seeded from ours.
+ALLOWED = {
+    "policies.modules": {"torch.manual_seed"},
+    "theta0": {"np.random.default_rng"},
+    "populations.environments": {"env.action_space.sample"},
+}
+
+
+@pytest.mark.parametrize("module", [module for module in TREES if module != "check.agents"])  # it moves them, to see
 def test_no_global_generator_is_used(module):
-    assert sorted(set(faults(TREES[module]))) == []
+    assert set(faults(TREES[module])) == ALLOWED.get(module, set())
 
 
 @pytest.mark.parametrize(

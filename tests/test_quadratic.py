@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 from raypfrl.config import RunConfig
 from raypfrl.federation.train import Training
+from raypfrl.metrics import tracked
 from raypfrl.oracles import ORACLES, covering
 from raypfrl.oracles.exact import F, f, gradient_of_F, hessian_of_F
 from raypfrl.populations import quadratic
@@ -110,3 +111,10 @@ def test_the_sampling_oracle_agrees_with_the_closed_form() -> None:
         answers = np.array([ask(sampled, Stream(7, 0, k, 0, Purpose.INNER)) for k in range(60)])
         assert answers.mean() == pytest.approx(ask(exact, STREAM), abs=4 * answers.std(ddof=1) / np.sqrt(60))
     assert exact.mean_rewards(theta, 1, STREAM).tolist() == [exact.objective(theta)]
+
+
+def test_what_a_population_has_not_is_no_metric_of_it() -> None:
+    """Without a goal there is no success: no panel of W&B or TensorBoard that shows nothing."""
+    first = tracked(next(iter(Training(RunConfig(population="quadratic", method="exact", rounds=1)))))
+    assert {"before/return", "after/return", "m_adapt_0/train/return"} <= set(first)
+    assert not [name for name in first if name.rpartition("/")[2] in ("success", "final_distance")]

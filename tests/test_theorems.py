@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raypfrl.methods import METHODS
-from raypfrl.methods import exact as exact_direction
+from raypfrl.methods.per_fedavg_pg import exact as exact_direction
+from raypfrl.methods.per_fedavg_pg import first_order
 from raypfrl.oracles import ORACLES
 from raypfrl.oracles.exact import ExactOracle, F, f, gradient_of_F
 from raypfrl.policies import TabularSoftmax
+from raypfrl.policies.scores import log_linear_scores, tight_scores
 from raypfrl.populations import MDP, BanditTask, bandit, gridworld
 from raypfrl.streams import LocalStep, Purpose, Stream
 from raypfrl.theory import (
@@ -23,9 +24,7 @@ from raypfrl.theory import (
     first_order_residual,
     gradient_gap,
     lemma5,
-    log_linear_scores,
     theorem1,
-    tight_scores,
     value_gap,
 )
 from raypfrl.theory_report import reading
@@ -123,8 +122,7 @@ def test_lemmas_1_and_2_on_pairs_of_parameters(alpha: float) -> None:
 
 def first_order_mean(oracles: list[Any], theta: np.ndarray, alpha: float) -> np.ndarray:
     """D(theta) of Proposition 2: the averaged first-order direction, free of noise."""
-    direction = METHODS["first_order"].direction
-    total = sum(direction(oracle, theta, STEP, alpha=alpha, m_in=1, m_out=1) for oracle in oracles)
+    total = sum(first_order(oracle, theta, STEP, alpha=alpha, m_in=1, m_out=1) for oracle in oracles)
     return np.asarray(total) / len(oracles)
 
 
@@ -225,7 +223,6 @@ def test_corollary_2_the_bias_of_first_order_stays() -> None:
     target = gradient_of_F([oracle], THETA, alpha)
     g_out = oracle.policy_gradient(THETA + alpha * oracle.policy_gradient(THETA))
     stays = alpha * np.linalg.norm(oracle.hessian_vector_product(THETA, g_out))
-    first_order = METHODS["first_order"].direction
     for m in (1, 8, 64):
         bias = np.linalg.norm(mean_direction(first_order, m, alpha=alpha, m_in=m, m_out=1) - target)
         assert bias <= Problem(1.0, 0.0, 0, TABULAR).b_FO(alpha, m)
@@ -323,7 +320,6 @@ def test_the_variance_of_the_averaged_direction_falls_like_1_over_n() -> None:
     draws is sqrt(2/R); with R = 150, and eight times as many in the denominator, four of them are 0.49."""
     population, draws = bandit(n=1), 150
     (oracle,) = oracles_of(population, "autodiff")
-    first_order = METHODS["first_order"].direction
     sample = np.array([
         [first_order(oracle, np.zeros(1), LocalStep(0, i, k, 0), alpha=0.1, m_in=4, m_out=4)[0] for i in range(8)]
         for k in range(draws)

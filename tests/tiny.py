@@ -9,11 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from raypfrl import RunConfig
-from raypfrl.oracles.autodiff import Trajectories
+from raypfrl import RunConfig, SettingsError, Training
+from raypfrl.config import known
+from raypfrl.federation import Agent, Agents, Server, Update
+from raypfrl.oracles.episodes import Episodes
 from raypfrl.policies import TabularSoftmax, Vector
 from raypfrl.populations import MDP, POPULATIONS, Family, Population
 from raypfrl.populations.gridworld import GridworldEnv, GridworldTask
@@ -29,8 +30,59 @@ def small(population: str = "gridworld", method: str = "exact", **settings: Any)
     smallest: Mapping[str, Any] = {
         "gridworld": {"horizon": 5},
         "navigation": {"hidden": (4,), "horizon": 6, "m_adapt": (0, 5)},
+        "cartpole": {"horizon": 20},
+        "pendulum": {"horizon": 9},
+        "gymnasium": {
+            "hidden": (4,),
+            "horizon": 20,
+            "m_adapt": (0, 5),
+            "m_in": 7,
+            "m_h": 8,
+            "m_out": 6,
+            "alpha": 0.1,
+            "beta": 0.1,
+        },
     }.get(population, {})
-    return RunConfig(**{"population": population, "method": method, **SMALL, **smallest, **settings})
+    sizes = {name: value for name, value in {**SMALL, **smallest}.items() if name in known(population, method)}
+    return RunConfig(**{"population": population, "method": method, **sizes, **settings})
+
+
+def runs(population: str, method: str, **settings: Any) -> bool:
+    """Whether somebody there answers what the method asks."""
+    try:
+        small(population, method, **settings)
+    except SettingsError as refused:
+        if f"{method} asks for " not in str(refused):
+            raise
+        return False
+    return True
+
+
+def one_update(agent: Agent, theta: Vector, round: int) -> Update:
+    """What an agent answers to theta in a method of one phase."""
+    return agent.answer(0, round, {"theta": theta}, None)
+
+
+def bytes_of(server: Server) -> Any:
+    """The server's arrays, and what every agent keeps."""
+    kept = [(i, name, array.tobytes()) for i, arrays in sorted(server.kept.items()) for name, array in arrays.items()]
+    return [(name, array.tobytes()) for name, array in server.arrays.items()], kept
+
+
+TIMES = ("seconds", "kernel_seconds", "evaluation_seconds")
+
+
+def run(config: RunConfig, agents: Agents | None = None) -> tuple[Any, list[dict[str, Any]]]:
+    """The bytes of the server's arrays and of what the agents keep, and the metrics, without what a clock says."""
+    training = Training(config, agents)
+    rows = [without_times(metrics) for metrics in training]
+    return bytes_of(training.server), rows
+
+
+def without_times(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics that are equal in equal runs; nan, which is not equal to itself, as text."""
+    same = {name: value for name, value in metrics.items() if name not in TIMES}
+    return {name: repr(value) if "nan" in repr(value) else value for name, value in same.items()}
 
 
 # --- a random MDP, and all its trajectories ---------------------------------------------------------------------------
@@ -102,12 +154,12 @@ def by_hand(mdp: MDP, theta: Vector, gamma: float, xi: Trajectory) -> Estimates:
     return Estimates(sum(rewards), g, z, np.outer(g, z), second_term)
 
 
-def as_batch(mdp: MDP, *trajectories: Trajectory) -> Trajectories:
-    """Enumerated trajectories in the autodiff oracle's form."""
-    states, actions = (torch.tensor([getattr(xi, name) for xi in trajectories]) for name in ("states", "actions"))
-    rewards = torch.tensor(mdp.r)[states, actions]
+def as_batch(mdp: MDP, *trajectories: Trajectory, end: int | None = None) -> Episodes:
+    """Enumerated trajectories in the autodiff oracle's form. In the state ``end`` no decision is taken any more."""
+    happened = [[(s, a) for s, a in zip(xi.states, xi.actions, strict=True) if s != end] for xi in trajectories]
+    states, actions = np.array([pair for xi in happened for pair in xi], int).reshape(-1, 2).T
     unknown = np.full(len(trajectories), np.nan)
-    return Trajectories(states, actions, rewards, torch.ones_like(rewards), unknown, unknown)
+    return Episodes(states, actions, mdp.r[states, actions], np.array([len(xi) for xi in happened]), unknown, unknown)
 
 
 def central_difference(function: Callable[[Vector], Any], theta: Vector, step: float = 1e-5) -> NDArray[np.float64]:
@@ -169,7 +221,7 @@ class ReachEnv(gymnasium.Env[NDArray[np.float64], NDArray[np.float64]]):
 
 
 class FaultyGridworldEnv(GridworldEnv):
-    """A gridworld whose sensor breaks: at decision 7 it raises, or its reward is not a number."""
+    """A gridworld whose sensor breaks: at decision 7 it raises, in two ways, or its reward is not a number."""
 
     def __init__(self, fault: str, **settings: Any) -> None:
         super().__init__(**settings)
@@ -179,6 +231,8 @@ class FaultyGridworldEnv(GridworldEnv):
         observation, reward, terminated, truncated, info = super().step(action)
         if self._decisions == 7 and self._fault == "raises":
             raise OSError("the sensor does not answer at step 7")
+        if self._decisions == 7 and self._fault == "mumbles":
+            raise ValueError("caf\udce9 at\nstep 7")
         if self._decisions == 7 and self._fault == "nan":
             reward = float("nan")
         return observation, reward, terminated, truncated, info
@@ -202,6 +256,7 @@ class FaultyTask(GridworldTask):
 
     fault: str = "raises"
     env_id: ClassVar[str] = "tiny/FaultyGridworld-v0"
+    kernel: ClassVar[None] = None
 
     @property
     def env_kwargs(self) -> Mapping[str, Any]:
@@ -209,7 +264,7 @@ class FaultyTask(GridworldTask):
 
 
 def _faulty(fault: str) -> Callable[..., Population]:
-    def build(*, n: int, gamma: float, horizon: int) -> Population:
+    def build(*, n: int = 4, gamma: float = 0.9, horizon: int = 15) -> Population:
         goals = [(0, 0), (0, 4), (4, 0), (4, 4)][:n]
         sound = tuple(GridworldTask(goal, horizon) for goal in goals)
         train = (*sound[:2], FaultyTask(goals[2], horizon, fault), *sound[3:])
@@ -219,8 +274,8 @@ def _faulty(fault: str) -> Callable[..., Population]:
 
 
 FAULTY: Mapping[str, Family] = {
-    f"faulty_{fault}": Family(_faulty(fault), {**POPULATIONS["gridworld"].paper, "n": 4, "oracle": "autodiff"})
-    for fault in ("raises", "nan")
+    f"faulty_{fault}": Family(_faulty(fault), {**POPULATIONS["gridworld"].suggested, "oracle": "autodiff"})
+    for fault in ("raises", "mumbles", "nan")
 }  # agent 2 breaks; to be put into POPULATIONS for the time of a test
 
 for _name, _env in (("Countdown", CountdownEnv), ("Reach", ReachEnv), ("FaultyGridworld", FaultyGridworldEnv)):

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from raypfrl.config import RunConfig
+from raypfrl.config import RunConfig, SettingsError
 from raypfrl.federation.agent import Agent, build_agent
 from raypfrl.methods.curvature import ESTIMATORS
 from raypfrl.policies import Vector
 from raypfrl.streams import LocalStep
 from raypfrl.sweeps import Sweep
-from raypfrl.sweeps.results import Results, unpack, write
+from raypfrl.sweeps.results import Results
+from raypfrl.sweeps.table import write
 
 SWEEP = Sweep(
     base={"method": "fedavg_pg", "evaluate": 1000}, grids=[{"population": ["gridworld", "navigation"]}], seeds=10
@@ -71,16 +72,13 @@ def true_product(agent: Agent, theta: Vector, v: Vector, step: LocalStep) -> Vec
 
 
 def measure(folder: Path) -> Path:
-    """Write noise.csv for the trials in a folder of results."""
+    """Write noise.csv for the trials in a folder of results. Raises SettingsError where one is not finished."""
     results, rows = Results(folder, "curvature_noise"), io.StringIO()
     table = csv.writer(rows, lineterminator="\n")
     table.writerow(COLUMNS)
     for config in SWEEP.trials():
-        state = results.saved_state(config.key())
-        if state is None:
-            sys.exit(f"{folder}: a trial is missing; run `raypfrl sweep {sys.argv[0]} --out {folder}` first")
-        initial = config.build_population().initial()
-        for number, (name, theta) in enumerate({"initial": initial, "trained": unpack(state)["theta"]}.items()):
+        initial, trained = config.build_population().initial(), results.theta(config)
+        for number, (name, theta) in enumerate({"initial": initial, "trained": trained}.items()):
             for found in noise(config, theta, config.rounds + number):
                 table.writerow((config.population, name, config.seed, *found))
         print(f"{config.population}, seed {config.seed}", flush=True)
@@ -89,4 +87,7 @@ def measure(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    print(measure(Path(sys.argv[1] if len(sys.argv) > 1 else "results/curvature_noise")))
+    try:
+        print(measure(Path(sys.argv[1] if len(sys.argv) > 1 else "results/curvature_noise")))
+    except SettingsError as error:
+        sys.exit(str(error))

@@ -1,5 +1,4 @@
-"""A small grid over alpha, beta, tau, m_in and m_h, to copy. For random search put ``tune.uniform(0.1, 3.0)`` and the
-like (``from ray import tune``) in the place of a list, and say how many with ``samples``."""
+"""A small grid over alpha, beta, tau, m_in and m_h, to copy."""
 
 from raypfrl.cli import run_file
 from raypfrl.sweeps import Sweep

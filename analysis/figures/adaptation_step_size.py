@@ -32,7 +32,8 @@ def draw(frame: pd.DataFrame) -> Figure:
     for panel in axes:
         panel.set(xlabel="adaptation step size $\\alpha$", xticks=list(curves[0]))
         panel.set_xticklabels([_fraction(x) for x in curves[0]])
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    handles, labels = axes[0].get_legend_handles_labels()
+    style.legend(figure, handles, labels, 3)
     style.caption(
         figure,
         f"Gridworld, after {frame['round'].max()} rounds. Dots: seeds. "

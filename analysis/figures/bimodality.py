@@ -12,6 +12,7 @@ from analysis.figures import style
 from analysis.figures.curvature_bottleneck import COLLAPSED, TRAINED, returns_by_m_h
 from analysis.statistics import dip_test, mixture, share
 
+SWEEP = "curvature_bottleneck_100"
 SHARES = (
     (style.Look(f"trained: $\\geq$ {TRAINED:g}", style.BLUE, "-", "o"), {"at_least": TRAINED}),
     (style.Look(f"collapsed: $\\leq$ {COLLAPSED:g}", style.VERMILLION, (0, (6, 2)), "s"), {"at_most": COLLAPSED}),
@@ -25,7 +26,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     frame: the many-seed curvature sweep's evaluations on the training agents, after the adaptation step.
     """
     table = returns_by_m_h(frame)
-    figure = Figure(figsize=(7.4, 6.2), layout="constrained")
+    figure = style.sheet(7.4, 6.2)
     top, bottom = figure.subplots(2, 1, height_ratios=(1.7, 1), sharex=True)
     for place, found in enumerate(table.values()):
         _strip(top, place, found)

@@ -42,7 +42,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     panel.grid(False, axis="x")
     entries = dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True))
     order = [entries[label] for label in sorted(entries, key=lambda label: ("FedAvg" in label, "median" in label))]
-    figure.legend(handles=order, loc="outside upper center", ncols=3, columnspacing=1.2)
+    style.legend(figure, order, [handle.get_label() for handle in order], 3)
     bars = style.seeds_and_band([exact, {0: free}]).replace("the band is", "bars and band are")
     style.caption(figure, f"Neural navigation, after {frame['round'].max()} rounds. {bars}")
     return figure

@@ -7,10 +7,12 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis import escape
 from analysis.figures import style
 from analysis.figures.curvature_remedies import LOOKS
 from analysis.frames import ResultsError, by_seed
 
+FILE = "curvature_noise/noise.csv"
 COLUMNS = ("population", "parameters", "seed", "curvature", "m_h", "squared_error", "relative_error")
 PARAMETERS = {"initial": "at $\\theta^0$", "trained": "trained"}
 
@@ -38,10 +40,15 @@ def draw(frame: pd.DataFrame) -> Figure:
             style.curve(panel, table, look)
             curves.append(table)
         panel.axhline(1, color=style.GREY, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
-        panel.set(xscale="log", yscale="log", xlabel="Hessian batch $m_h$", title=f"{population}, {PARAMETERS[name]}")
+        panel.set(
+            xscale="log",
+            yscale="log",
+            xlabel="Hessian batch $m_h$",
+            title=f"{escape.mathtext(population)}, {PARAMETERS[name]}",
+        )
     axes[0].set_ylabel("squared error / squared outer gradient")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels))
+    style.legend(figure, handles, labels, len(labels))
     style.caption(
         figure,
         "Squared error of $\\alpha \\hat{H} g_{out}$ over $||g_{out}||^2$; above 1 (dotted) the noise of the curvature "

@@ -19,7 +19,7 @@ ESTIMATORS = {
 }  # fmt: skip
 LOOKS = {
     name: style.Look(label, *series)
-    for (name, label), series in zip(ESTIMATORS.items(), (style.SERIES[i] for i in (1, 2, 3, 0)), strict=True)
+    for (name, label), series in zip(ESTIMATORS.items(), (style.SERIES[i] for i in (1, 5, 3, 0)), strict=True)
 }
 CLIPPED = 1.0  # the clip of the second panel
 
@@ -55,7 +55,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     axes[0].set_ylabel("return after adaptation")
     axes[0].set_ylim(bottom=0)
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), columnspacing=1.4)
+    style.legend(figure, handles, labels, len(labels))
     bars = style.seeds_and_band([*curves, {0: free}]).replace("the band is", "bars and band are")
     style.caption(figure, f"Neural navigation, after {frame['round'].max()} rounds. {bars}")
     return figure

@@ -29,7 +29,7 @@ def draw() -> Figure:
         panel.spines[["top", "right"]].set_visible(True)
     handles = [Rectangle((0, 0), 1, 1, label="training goal", **TRAIN)]
     handles.append(Rectangle((0, 0), 1, 1, label="held-out goal", **HELD_OUT))
-    figure.legend(handles=handles, loc="outside upper center", ncols=2)
+    style.legend(figure, handles, [handle.get_label() for handle in handles], 2)
     style.caption(
         figure,
         "Agents differ only in their goal. (a) starts anywhere but on the goal and moves one cell up, down, left or "
@@ -39,11 +39,16 @@ def draw() -> Figure:
     return figure
 
 
+def _goal(task: Any) -> Any:
+    """A row and a column, or x and y."""
+    return task.env_kwargs["goal"]
+
+
 def _grid(panel: Any) -> None:
     population = gridworld()
     for tasks, look in ((population.train, TRAIN), (population.held_out, HELD_OUT)):
         for number, task in enumerate(tasks, 1):
-            row, column = task.env_kwargs["goal"]
+            row, column = _goal(task)
             panel.add_patch(Rectangle((column + 0.08, row + 0.08), 0.84, 0.84, **look))
             if look is TRAIN:
                 panel.text(column + 0.5, row + 0.5, str(number), color="white", ha="center", va="center", weight="bold")
@@ -60,13 +65,13 @@ def _box(panel: Any) -> None:
     population = navigation()
     goal: Any
     for number, task in enumerate(population.train, 1):
-        goal = np.array(task.env_kwargs["goal"])
+        goal = np.array(_goal(task))
         panel.add_patch(Circle(goal, GOAL_RADIUS, facecolor=style.BLUE, alpha=0.16, linewidth=0))
         panel.plot(*goal, "o", color=style.BLUE, markersize=6.5, zorder=4)
         look: Any = {"fontsize": 7.5, "color": style.BLUE, "weight": "bold", "ha": "center", "va": "center"}
         panel.text(*(goal * 1.13), str(number), zorder=5, **look)
     for task in population.held_out:
-        goal = np.array(task.env_kwargs["goal"])
+        goal = np.array(_goal(task))
         edge: Any = {"facecolor": "none", "edgecolor": style.VERMILLION, "linestyle": (0, (3, 2))}
         panel.add_patch(Circle(goal, GOAL_RADIUS, zorder=3, **edge))
         panel.plot(*goal, "s", markerfacecolor="white", markeredgecolor=style.VERMILLION, markersize=5, zorder=5)

@@ -31,7 +31,8 @@ def draw(frame: pd.DataFrame) -> Figure:
     axes[0].set(ylabel="return on unseen agents", title="(a) return")
     axes[1].set(ylabel="episodes that reach the goal (%)", title="(b) success", ylim=(0, 100))
     axes[0].set_ylim(bottom=0)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, columnspacing=1.2)
+    handles, labels = axes[0].get_legend_handles_labels()
+    style.legend(figure, handles, labels, 4)
     goals = "held-out goals of neural navigation"
     bars = style.seeds_and_band([meta, scratch]).replace("the band is", "bars and bands are")
     style.caption(

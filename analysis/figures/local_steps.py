@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis import escape
 from analysis.figures import style
 from analysis.frames import scores, select
 
@@ -38,12 +39,15 @@ def draw(frame: pd.DataFrame) -> Figure:
         panel.set_xscale("log")
         panel.set_xticks(list(rounds.index), [f"{tau:g}\n{k:g}" for tau, k in rounds.items()])
         panel.minorticks_off()
-        panel.set(xlabel="local steps $\\tau$, and rounds $K$", title=f"{population}, {style.look(method).label}")
+        panel.set(
+            xlabel="local steps $\\tau$, and rounds $K$",
+            title=f"{escape.mathtext(population)}, {style.look(method).label}",
+        )
     axes[0][0].set_ylabel("return after adaptation")
     entries = {
         label: handle for panel in axes[0] for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=len(entries))
+    style.legend(figure, entries.values(), entries.keys(), len(entries))
     bars = style.seeds_and_band(curves).replace("the band is", "the bars are")
     equal = after.groupby("trial")["round"].max() * after.groupby("trial")["tau"].first()
     budget = f"All train for $K\\tau$ = {equal.iloc[0]:g} local steps. " if equal.nunique() == 1 else ""

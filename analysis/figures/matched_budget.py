@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from analysis import escape
 from analysis.figures import style
 from analysis.frames import scores, select
 from analysis.statistics import quantile_interval
@@ -37,12 +38,12 @@ def draw(frame: pd.DataFrame) -> Figure:
             found = scores(after, population=family, split=split, **variant._asdict())
             drawn.append({place: found})
             _row(panel, place, found, style.look(str(variant.method)))
-        panel.set(title=f"{family},\n{SPLITS[split]}", xlabel="return after adaptation")
+        panel.set(title=f"{escape.mathtext(family)},\n{SPLITS[split]}", xlabel="return after adaptation")
         panel.grid(False, axis="y")
     axes[0].set_yticks(range(len(variants)), [_label(v) for v in variants])
     axes[0].invert_yaxis()
     budgets = after[after["round"] == after.groupby("trial")["round"].transform("max")].groupby("population")
-    spent = ", ".join(f"{family} {rows['trajectories'].max():g}" for family, rows in budgets)
+    spent = ", ".join(f"{escape.mathtext(family)} {rows['trajectories'].max():g}" for family, rows in budgets)
     bars = style.seeds_and_band(drawn).replace("the band is", "the bars are")
     style.caption(figure, f"Trajectories per agent: {spent}. Numbers in the labels: a local step's batches. {bars}")
     return figure

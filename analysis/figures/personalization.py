@@ -34,7 +34,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     axes[1].set(xlabel="communication round $k$", title="(b) against rounds")
     axes[0].xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k" if x else "0")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=5, columnspacing=1.4)
+    style.legend(figure, handles, labels, 5)
     alpha = select(frame, method="exact")["alpha"].iloc[0]
     style.caption(
         figure,

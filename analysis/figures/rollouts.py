@@ -1,4 +1,5 @@
-"""Rollouts of an unseen agent before and after its adaptation step (Fig. 8), as a figure and as an animation."""
+"""Rollouts of an unseen agent before and after its adaptation step, and trained from scratch (Fig. 8), as a figure and
+as an animation."""
 
 from __future__ import annotations
 
@@ -15,8 +16,14 @@ from analysis.figures import style
 from analysis.frames import ResultsError
 from raypfrl.populations.navigation import GOAL_RADIUS
 
+FILE = "few_shot/rollouts.csv"
 COLUMNS = ("goal_x", "goal_y", "phase", "episode", "h", "x", "y")
-PHASES = {"before": style.PURPLE, "after": style.BLUE}
+PHASES = {"before": style.PURPLE, "after": style.BLUE, "from scratch": style.BLACK}
+SCRATCH = ", and trained alone from scratch with as many trajectories as the step has"
+
+
+def _phases(frame: pd.DataFrame) -> list[str]:
+    return [phase for phase in PHASES if phase in set(frame["phase"])]
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -25,16 +32,17 @@ def read(path: Path) -> pd.DataFrame:
         raise ResultsError(f"{path.parent}: no {path.name}; write it with `raypfrl rollout {path.parent}`")
     frame = pd.read_csv(path)
     lacking = [c for c in COLUMNS if c not in frame]
-    if lacking or set(frame["phase"]) != set(PHASES):
-        raise ResultsError(f"{path}: needs the columns {', '.join(COLUMNS)}, with phases before and after")
+    if lacking or not {"before", "after"} <= set(frame["phase"]) <= set(PHASES):
+        raise ResultsError(f"{path}: needs the columns {', '.join(COLUMNS)}, with phases {', '.join(PHASES)}")
     return frame
 
 
 @style.styled
 def draw(frame: pd.DataFrame) -> Figure:
-    """All episodes of ``rollouts.csv``, before on the left and after on the right."""
-    figure, axes = style.panels(2, 6.6, 4.0)
-    for panel, phase in zip(axes, PHASES, strict=True):
+    """All episodes of ``rollouts.csv``, one panel a phase."""
+    phases = _phases(frame)
+    figure, axes = style.panels(len(phases), 3.3 * len(phases), 4.0)
+    for panel, phase in zip(axes, phases, strict=True):
         chosen = frame[frame["phase"] == phase]
         reached = 0
         for _, path in chosen.groupby("episode"):
@@ -59,7 +67,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     axes[0].set_ylabel("$y$")
     style.caption(
         figure,
-        f"An unseen agent, before and after its adaptation step. "
+        f"An unseen agent, before and after its adaptation step{SCRATCH if len(phases) > 2 else ''}. "
         f"{frame['episode'].nunique()} episodes of {frame['h'].max() + 1} decisions from the same "
         "starts (white), to where they end (filled); dashed: never in the goal region (shaded).",
     )
@@ -67,12 +75,13 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def animate(frame: pd.DataFrame, path: Path) -> None:
-    """The same episodes, both phases side by side, decision by decision, as a GIF. Needs Pillow."""
+    """The same episodes, the phases side by side, decision by decision, as a GIF. Needs Pillow."""
     with mpl.rc_context({**style.RC, "savefig.dpi": 80}):
-        figure, axes = style.panels(2, 6.0, 3.4)
+        phases = _phases(frame)
+        figure, axes = style.panels(len(phases), 3.0 * len(phases), 3.4)
         tails: list[tuple[Any, Any, pd.DataFrame]] = []
-        for panel, phase in zip(axes, PHASES, strict=True):
-            _scene(panel, frame, f"{phase} adaptation")
+        for panel, phase in zip(axes, phases, strict=True):
+            _scene(panel, frame, phase if phase == "from scratch" else f"{phase} adaptation")
             for _, episode in frame[frame["phase"] == phase].groupby("episode"):
                 (line,) = panel.plot([], [], color=PHASES[phase], linewidth=0.9, alpha=0.45)
                 (head,) = panel.plot([], [], "o", color=PHASES[phase], markersize=4.5)

@@ -31,7 +31,7 @@ LEFT = 34.0  # where the agents' boxes begin
 @style.styled
 def draw() -> Figure:
     """Broadcast, tau local meta-policy-gradient steps on every agent, average."""
-    figure = Figure(figsize=(7.4, 3.8), layout="constrained")
+    figure = style.sheet(7.4, 3.8)
     panel = figure.subplots()
     panel.set(xlim=(0, 100), ylim=(0, 52))
     panel.axis("off")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, Ray
 
 from raypfrl.config import RunConfig
 from raypfrl.federation.agent import Evaluation, Update
-from raypfrl.federation.server import Array
+from raypfrl.federation.server import Call
 from raypfrl.federation.train import InProcess
-from raypfrl.oracles import AgentError
+from raypfrl.oracles import AgentError, Diverged
+from raypfrl.text import cause
 
 TRIES = 3  # how often a call is made whose actor dies or does not answer in time
 START_SECONDS = 120.0  # how long an actor may take to start, or to compile in its first call: far above what it needs
@@ -33,13 +35,15 @@ class AgentHost:
         self._config: RunConfig | None = None
         self._agents: InProcess | None = None
 
-    def local_updates(self, config: RunConfig, numbers: list[int], theta: Array, round: int) -> list[Update]:
-        """The local updates of the agents that this actor hosts, in order."""
-        return self._hosted(config).local_updates(numbers, theta, round)
+    def answers(self, config: RunConfig, calls: list[Call], round: int, phase: int) -> list[Update]:
+        """The replies of the agents that this actor hosts, in order."""
+        with _told():
+            return self._hosted(config).answers(phase, round, calls)
 
-    def evaluations(self, config: RunConfig, numbers: list[int], theta: Array, round: int) -> list[Evaluation]:
+    def evaluations(self, config: RunConfig, calls: list[Call], round: int) -> list[Evaluation]:
         """The evaluations of the agents that this actor hosts, in order."""
-        return self._hosted(config).evaluations(numbers, theta, round)
+        with _told():
+            return self._hosted(config).evaluations(round, calls)
 
     def about(self) -> dict[str, Any]:
         """What runs here: the modules and threads that cost something."""
@@ -55,6 +59,18 @@ class AgentHost:
         if self._agents is None or self._config != config:
             self._config, self._agents = config, InProcess(config)
         return self._agents
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """An error leaves the process as its kind and text alone: its cause may be of a kind that cannot be pickled, or
+    say what cannot be encoded, and would take the process with it."""
+    try:
+        yield
+    except (AgentError, Diverged) as error:
+        raise type(error)(*error.args) from None
+    except Exception as error:
+        raise AgentError(cause(error)) from None
 
 
 # Ray itself repeats nothing: ``OnActors`` does, with a bound in number and in time, and says so.
@@ -80,29 +96,28 @@ class OnActors:
         self._config, self._actors, self._start, self._say = config, actors, start, say
         self._answered = set[tuple[int, str]]()  # (place, verb): what an actor has not done yet it may have to compile
 
-    def local_updates(self, numbers: Sequence[int], theta: Array, round: int) -> Sequence[Update | None]:
-        """Every named agent's ``Agent.local_update``. With ``min_agents`` of them or more, None stands for those whose
-        actor died or was late."""
-        return self._spread("local_updates", numbers, theta, round, self._config.min_agents or len(numbers))
+    def answers(self, phase: int, round: int, calls: Sequence[Call]) -> Sequence[Update | None]:
+        """Every called agent's ``Agent.answer``. With ``min_agents`` of them or more, None stands for those whose actor
+        died or was late."""
+        return self._spread("answers", calls, self._config.min_agents or len(calls), round, phase)
 
-    def evaluations(self, numbers: Sequence[int], theta: Array, round: int) -> list[Evaluation]:
-        """Every named agent's ``Agent.evaluate``."""
-        return self._spread("evaluations", numbers, theta, round, len(numbers))
+    def evaluations(self, round: int, calls: Sequence[Call]) -> list[Evaluation]:
+        """Every called agent's ``Agent.evaluate``."""
+        return self._spread("evaluations", calls, len(calls), round)
 
-    def _spread(self, verb: str, numbers: Sequence[int], theta: Array, round: int, needed: int) -> list[Any]:
-        parts = [part for part in np.array_split(np.arange(len(numbers)), len(self._actors)) if len(part)]
+    def _spread(self, verb: str, calls: Sequence[Call], needed: int, round: int, *more: int) -> list[Any]:
+        parts = [part for part in np.array_split(np.arange(len(calls)), len(self._actors)) if len(part)]
         answers: dict[int, list[Any]] = {}
         for _ in range(TRIES):
-            calls: dict[int, Any] = {}
+            sent: dict[int, Any] = {}
             for place, part in enumerate(parts):
                 if place not in answers:
-                    hosted = [numbers[i] for i in part]
-                    sent = theta if theta.ndim == 1 else theta[part]
-                    calls[place] = getattr(self._actors[place], verb).remote(self._config, hosted, sent, round)
-            lost = self._collect(verb, calls, answers)
+                    hosted = [calls[i] for i in part]
+                    sent[place] = getattr(self._actors[place], verb).remote(self._config, hosted, round, *more)
+            lost = self._collect(verb, sent, answers)
             enough = sum(len(answer) for answer in answers.values()) >= needed
             for place, why in lost.items():
-                where = f"agents {', '.join(str(numbers[i]) for i in parts[place])}, round {round}"
+                where = f"agents {', '.join(str(calls[i].agent) for i in parts[place])}, round {round}"
                 self._say(f"{where}: {why}; actor {place} replaced, " + ("left out" if enough else "called again"))
                 self._replace(place)
             if enough:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from raypfrl.config import RunConfig
-from raypfrl.diagnostics import summary
-from raypfrl.evaluation import mean_outcome
+from raypfrl.evaluation import before_and_after, largest, mean_outcome, named
 from raypfrl.federation.agent import Agent, Evaluation, Update, build_agent
-from raypfrl.federation.server import Agents, Array, Server
+from raypfrl.federation.events import EventServer
+from raypfrl.federation.server import Agents, Call, Server
 from raypfrl.methods import METHODS
 from raypfrl.oracles import Diverged
+from raypfrl.watch import Diagnosis, Notes
 
 Metrics = dict[str, Any]
 
@@ -23,17 +26,17 @@ class InProcess:
     def __init__(self, config: RunConfig) -> None:
         self._config, self._agents = config, dict[int, Agent]()
 
-    def local_updates(self, numbers: Sequence[int], theta: Array, round: int) -> list[Update]:
-        """Every named agent's ``Agent.local_update``."""
-        return [self._agent(i).local_update(row, round) for i, row in zip(numbers, rows(theta, numbers), strict=True)]
-
-    def evaluations(self, numbers: Sequence[int], theta: Array, round: int) -> list[Evaluation]:
-        """Every named agent's ``Agent.evaluate``."""
-        alpha, m_adapt, m_eval = self._config.alpha, self._config.m_adapt, self._config.m_eval
+    def answers(self, phase: int, round: int, calls: Sequence[Call]) -> list[Update]:
+        """Every called agent's ``Agent.answer``."""
         return [
-            self._agent(i).evaluate(row, round, alpha, m_adapt, m_eval)
-            for i, row in zip(numbers, rows(theta, numbers), strict=True)
+            self._agent(call.agent).answer(phase, round if call.round is None else call.round, call.down, call.kept)
+            for call in calls
         ]
+
+    def evaluations(self, round: int, calls: Sequence[Call]) -> list[Evaluation]:
+        """Every called agent's ``Agent.evaluate``."""
+        how = self._config.m_adapt, self._config.m_eval
+        return [self._agent(call.agent).evaluate(round, call.down, call.kept, *how) for call in calls]
 
     def _agent(self, number: int) -> Agent:
         if number not in self._agents:
@@ -41,29 +44,29 @@ class InProcess:
         return self._agents[number]
 
 
-def rows(theta: Array, numbers: Sequence[int]) -> Sequence[Array]:
-    """One theta an agent: the shared vector (d,), or the rows of (len(numbers), d)."""
-    return [theta] * len(numbers) if theta.ndim == 1 else list(theta)
-
-
 def splits(config: RunConfig) -> dict[str, list[int]]:
-    """The agents to evaluate: those that learn, and, where theta is shared, the others too."""
-    n, population = config.n, config.build_population()
-    numbers = {"train": list(range(n)), "held_out": list(range(n, len(population.tasks)))}
-    own = METHODS[config.method].initial(population, config.seed, config.agents()).ndim == 2
-    return {name: agents for name, agents in numbers.items() if agents and (name == config.participants or not own)}
+    """The agents to evaluate: those that learn, and the others too where the method has something for them."""
+    return {
+        name: list(agents)
+        for name, agents in config.splits().items()
+        if agents and (name == config.participants or METHODS[config.method].unseen)
+    }
+
+
+SERVERS: Mapping[str, Callable[[RunConfig, Agents], Server]] = {"rounds": Server, "events": EventServer}
+TOLD = ("refused",)  # single numbers among a server's arrays that are metrics
 
 
 class Training:
     """The iterator behind ``train``: each step runs up to the next evaluation and gives its metrics.
 
-    ``server`` holds theta and the state that a checkpoint needs. A run whose numbers stop being finite ends with a
-    metrics dict of status ``diverged`` that holds the message; theta stays at the last finite one.
+    ``server`` holds theta (``server.theta``) and the state that a checkpoint needs. A run whose numbers stop being
+    finite ends with a metrics dict of status ``diverged`` that holds the message; theta stays at the last finite one.
     """
 
     def __init__(self, config: RunConfig, agents: Agents | None = None, state: Mapping[str, Any] | None = None) -> None:
         self.config = config
-        self.server = Server(config, agents or InProcess(config))
+        self.server = SERVERS[config.clock](config, agents or InProcess(config))
         self._splits = splits(config)
         self._seconds, self._start = 0.0, time.perf_counter()
         self._started = self._over = False
@@ -75,6 +78,7 @@ class Training:
     def __iter__(self) -> Self:
         return self
 
+    @np.errstate(all="ignore")  # the numbers themselves are looked at: NumPy's warnings would only be in the way
     def __next__(self) -> Metrics:
         if self._over:
             raise StopIteration
@@ -99,45 +103,33 @@ class Training:
             self.server.run_round()
 
     def _evaluate(self) -> Metrics:
-        metrics: Metrics = {"evaluations": [], "missed": " ".join(f"{k}:{i}" for k, i in self.server.missed)}
-        self.server.missed.clear()
+        server, last = self.server, largest(self.config.m_adapt)
+        metrics: Metrics = {"evaluations": [], "missed": " ".join(f"{k}:{i}" for k, i in server.missed)}
+        server.missed.clear()
         for split, numbers in self._splits.items():
-            answers = self.server.agents.evaluations(numbers, self.server.theta, self.server.round)
-            self.server.spent.evaluation_seconds += sum(answer.seconds for answer in answers)
-            outcomes = {
-                m: mean_outcome([answer.outcomes[index] for answer in answers])
-                for index, m in enumerate(self.config.m_adapt)
-            }
-            prefix = "" if split == self.config.participants else f"{split}/"
-            largest = max(self.config.m_adapt, key=lambda m: float("inf") if m == "exact" else m)
-            for when, m in (("before", 0), ("after", largest)):
-                if m in outcomes:
-                    metrics |= {
-                        f"{prefix}{when}/return": outcomes[m].return_,
-                        f"{prefix}{when}/success": outcomes[m].success,
-                        f"{prefix}{when}/final_distance": outcomes[m].final_distance,
-                    }
+            answers = server.evaluations(numbers)
+            means = dict(
+                zip(
+                    self.config.m_adapt,
+                    map(mean_outcome, zip(*(a.outcomes for a in answers), strict=True)),
+                    strict=True,
+                )
+            )
+            metrics |= before_and_after("" if split == self.config.participants else f"{split}/", means)
+            metrics["evaluations"] += [{"split": split, "m_adapt": m, **named(mean)} for m, mean in means.items()]
             if self.config.diagnostics and split == self.config.participants:
-                after = [answer.outcomes[self.config.m_adapt.index(largest)].return_ for answer in answers]
-                metrics |= summary(self.server.notes, [answer.diagnosis for answer in answers], after)
-                self.server.notes.clear()
-            metrics["evaluations"] += [
-                {
-                    "split": split,
-                    "m_adapt": m,
-                    "return": outcome.return_,
-                    "success": outcome.success,
-                    "final_distance": outcome.final_distance,
-                }
-                for m, outcome in outcomes.items()
-            ]
+                after = [answer.outcomes[self.config.m_adapt.index(last)].return_ for answer in answers]
+                metrics |= summary(server.notes, [answer.diagnosis for answer in answers], after)
+                server.notes.clear()
         return self.counts() | metrics
 
     def counts(self) -> Metrics:
-        """The metrics that need no evaluation: the round, and what was spent."""
-        spent = self.server.spent
+        """The metrics that need no evaluation: what the server's arrays tell, the round, what was spent."""
+        spent, arrays = self.server.spent, self.server.arrays
         return {
+            **{name: float(array[0]) for name, array in arrays.items() if name in TOLD},
             "round": self.server.round,
+            **self.server.clock(),
             "trajectories": spent.trajectories / len(self.config.agents()),
             "env_steps": spent.env_steps,
             "floats_sent": spent.floats_sent,
@@ -158,3 +150,24 @@ def train(config: RunConfig) -> Training:
     ...     print(metrics["round"], round(metrics["after/return"], 2))
     """
     return Training(config)
+
+
+def summary(notes: Sequence[Notes], diagnoses: Sequence[Diagnosis | None], after: Sequence[float]) -> dict[str, float]:
+    """The metrics of one evaluation (the glossary is in ``metrics``): means over the agents and the local steps since
+    the last one. after: every agent's after/return. What a population does not tell is left out."""
+    metrics = {}
+    if terms := sum(note.curvature_terms for note in notes):
+        metrics["diagnostics/curvature_cosine"] = sum(note.cosine for note in notes) / terms
+        metrics["diagnostics/curvature_ratio"] = sum(note.ratio for note in notes) / terms
+    if drift_ratio := max((note.drift_ratio for note in notes), default=0.0):
+        metrics["diagnostics/drift_ratio"] = drift_ratio
+    if known := [diagnosis for diagnosis in diagnoses if diagnosis is not None]:
+        gradient = np.mean([diagnosis.gradient for diagnosis in known], axis=0)
+        metrics["diagnostics/gradient_norm"] = float(np.linalg.norm(gradient))
+        each = np.stack([diagnosis.unadapted for diagnosis in known])
+        metrics["diagnostics/heterogeneity"] = float(((each - each.mean(axis=0)) ** 2).sum(axis=1).mean())
+        metrics["diagnostics/bias"] = float(np.mean([diagnosis.bias for diagnosis in known]))
+        metrics["diagnostics/variance"] = float(np.mean([diagnosis.variance for diagnosis in known]))
+    if after:
+        metrics["diagnostics/spread"] = float(np.std(after))
+    return metrics

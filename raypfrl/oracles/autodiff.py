@@ -6,56 +6,44 @@ It is the readable specification that the fused oracle is held to, and what a ne
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv
-from numpy.typing import NDArray
+import torch.autograd.forward_ad
 from torch import Tensor
-from torch.func import grad, jvp
+from torch.func import grad
 
+from raypfrl.oracles.advantages import Advantages, advantages
 from raypfrl.oracles.baseline import fit
-from raypfrl.oracles.oracle import Meter, Outcome
+from raypfrl.oracles.episodes import Episodes, Simulator
+from raypfrl.oracles.oracle import Credit, Meter, Oracle, Outcome, check_credit
 from raypfrl.policies import Policy, Vector
-from raypfrl.populations.population import Task
+from raypfrl.populations.population import PAPER, Estimator, Simulated
 from raypfrl.streams import Stream
 
-LANES = 64  # environments stepped side by side; a trajectory does not depend on it
+forward_ad: Any = torch.autograd.forward_ad  # has no types
+REMEMBERED = 3  # batches: those of one local step
 
 
-class Trajectories(NamedTuple):
-    """A batch of m episodes of at most H + 1 decisions, leading axes (m, H+1).
+class AutodiffOracle(Oracle):
+    """Estimates from m sampled episodes of a gymnasium environment."""
 
-    ``alive`` is 1 for a decision that happened and 0 after an episode's end; a dead decision has reward 0. ``success``
-    (m,) and ``final_distance`` (m,) are nan where the environment's info does not tell them.
-    """
-
-    observations: Tensor
-    actions: Tensor
-    rewards: Tensor
-    alive: Tensor
-    success: NDArray[np.float64]
-    final_distance: NDArray[np.float64]
-
-
-class AutodiffOracle:
-    """Estimates from m sampled trajectories of a gymnasium environment."""
-
-    def __init__(self, task: Task, policy: Policy, gamma: float, horizon: int) -> None:
+    def __init__(
+        self, task: Simulated, policy: Policy, gamma: float, horizon: int, estimator: Estimator = PAPER
+    ) -> None:
         torch.set_num_threads(1)  # one thread an agent; more would also change the order of sums
         self.meter = Meter()
-        self._policy, self._horizon = policy, horizon
-        self._discounts = torch.tensor(gamma ** np.arange(horizon + 1))
-        self._task = task
-        self._envs: VectorEnv[Any, Any, Any] | None = None
+        self._policy, self._estimator = policy, estimator
+        self._discounts: Vector = np.array([gamma**h for h in range(horizon + 1)])
+        self._simulator = Simulator(task, policy, horizon)
+        self._remembered = OrderedDict[tuple[bytes, int, Stream], Episodes]()
 
     def policy_gradient(self, theta: Vector, m: int, stream: Stream) -> Vector:
-        """(2): mean of g(xi) = grad nu(xi) = sum_h psi_h R^h."""
-        batch = self.sample(theta, m, stream)
-        return self.policy_gradient_on(batch, theta)
+        """(2): mean of g(xi) = grad nu(xi) = sum_h psi_h R^h, or as the estimator says."""
+        return self.policy_gradient_on(self.sample(theta, m, stream), theta)
 
     def hessian_vector_product(
         self,
@@ -64,206 +52,184 @@ class AutodiffOracle:
         m: int,
         stream: Stream,
         *,
-        curvature: str = "paper",
+        credit: Credit = "all",
         baseline: Vector | None = None,
     ) -> Vector:
-        """(3): mean of u(xi) v = g (z . v) + sum_h R^h Psi_h v, or the causal form (docs/theory.md)."""
-        batch = self.sample(theta, m, stream)
-        if curvature == "causal":
-            return self.causal_hessian_vector_product_on(batch, theta, v, baseline)
-        return self.hessian_vector_product_on(batch, theta, v)
+        """(3): mean of u(xi) v = g (z . v) + sum_h R^h Psi_h v, the causal form (docs/theory.md), or the second half
+        alone. Raises ValueError for another credit, and for a baseline that is not with "causal"."""
+        check_credit(credit, baseline)
+        batch = (self._sampled_before if credit == "none" else self.sample)(theta, m, stream)
+        return self.hessian_vector_product_on(batch, theta, v, credit, baseline)
 
     def returns(self, theta: Vector, m: int, stream: Stream) -> Outcome:
         """(1): the means of the discounted return, of success and of the final distance."""
         batch = self.sample(theta, m, stream)
-        return_ = (batch.rewards @ self._discounts).mean().item()
-        return Outcome(return_, float(batch.success.mean()), float(batch.final_distance.mean()))
+        return_ = (batch.rewards * self._discounts[batch.columns]).sum() / m
+        return Outcome(float(return_), float(batch.success.mean()), float(batch.final_distance.mean()))
 
     def mean_rewards(self, theta: Vector, m: int, stream: Stream) -> Vector:
         """The batch mean of gamma^t r_t, t = 0..H, shape (H+1,). Not charged: the batch was paid for when the same
         stream gave a gradient."""
         batch = self._sampled_before(theta, m, stream)
-        return np.asarray((batch.rewards * self._discounts).mean(0).numpy())
+        return np.asarray(batch.table(self._rewards(batch, theta), len(self._discounts)).mean(0) * self._discounts)
 
     def value_baseline(self, theta: Vector, m: int, stream: Stream) -> Vector:
         """A baseline (b_t, w), shape (H+1+f,), fitted to the batch. Not charged, as in ``mean_rewards``."""
+        batch, columns = self._sampled_before(theta, m, stream), len(self._discounts)
+        rewards = batch.table(self._rewards(batch, theta), columns) * self._discounts
+        return fit(rewards, batch.table(self._state_features(batch, theta), columns), self._discounts)
+
+    def score_sum(self, theta: Vector, m: int, stream: Stream) -> Vector:
+        """The batch's sum of z(xi; theta), shape (d,). Not charged, as in ``mean_rewards``."""
         batch = self._sampled_before(theta, m, stream)
-        phi = self._state_features(batch, torch.tensor(theta))
-        return fit((batch.rewards * self._discounts).numpy(), phi.numpy(), self._discounts.numpy())
+        return self._weighted_score(batch, theta, np.ones(len(batch.rewards)))
 
-    def policy_gradient_on(self, batch: Trajectories, theta: Vector) -> Vector:
-        """(2) on given trajectories."""
-        R = self._reward_to_go(batch)
+    def weighted_gradient(self, theta: Vector, snapshot: Vector, m: int, stream: Stream) -> Vector:
+        """The mean of omega(xi) g(xi; snapshot), shape (d,). Not charged, as in ``mean_rewards``."""
+        return self.weighted_gradient_on(self._sampled_before(theta, m, stream), theta, snapshot)
 
-        def nu_bar(theta: Tensor) -> Tensor:
-            return (self._log_prob(batch, theta) * R).sum(1).mean()
+    def kl_gradient(self, theta: Vector, anchor: Vector, m: int, stream: Stream) -> Vector:
+        """The mean of psi_h (log pi_theta - log pi_anchor)(a_h|s_h), (d,). Not charged, as in ``mean_rewards``."""
+        batch = self._sampled_before(theta, m, stream)
+        return self._weighted_score(batch, theta, self._log_ratio(batch, theta, anchor) / len(batch.rewards))
 
-        return self._timed(grad(nu_bar), theta)
+    def policy_gradient_on(self, batch: Episodes, theta: Vector) -> Vector:
+        """(2) on given episodes."""
+        A, unit, _ = self._advantages(batch, theta, self._reward_to_go(batch, theta))
+        return self._weighted_score(batch, theta, A * (unit / len(batch.lengths)))
 
-    def hessian_vector_product_on(self, batch: Trajectories, theta: Vector, v: Vector) -> Vector:
-        """(3) on given trajectories: H_hat v = grad[mean(w nu)] + d/de grad nu_bar(theta + e v), w = z . v constant."""
-        R, ones = self._reward_to_go(batch), torch.ones(len(batch.rewards))
+    def weighted_gradient_on(self, batch: Episodes, theta: Vector, snapshot: Vector) -> Vector:
+        """The mean of omega(xi) g(xi; snapshot) on given episodes of theta."""
+        A, unit, _ = self._advantages(batch, snapshot, self._reward_to_go(batch, snapshot))
+        log_ratio = self._log_ratio(batch, snapshot, theta)
+        omega = np.exp(_to_all(batch, np.ones_like(log_ratio), log_ratio))
+        return self._weighted_score(batch, snapshot, omega * A * (unit / len(batch.lengths)))
 
-        def log_q(theta: Tensor) -> Tensor:
-            return self._log_prob(batch, theta).sum(1)
-
-        def weighted_nu(theta: Tensor, weight: Tensor) -> Tensor:
-            return (weight * (self._log_prob(batch, theta) * R).sum(1)).mean()
-
-        def product(theta: Tensor, v: Tensor) -> Tensor:
-            z_v = jvp(log_q, (theta,), (v,))[1]
-            score_term: Tensor = grad(weighted_nu)(theta, z_v)
-            hessian_of_nu: Tensor = jvp(lambda theta: grad(weighted_nu)(theta, ones), (theta,), (v,))[1]
-            return score_term + hessian_of_nu
-
-        return self._timed(product, theta, v)
-
-    def causal_hessian_vector_product_on(
-        self, batch: Trajectories, theta: Vector, v: Vector, baseline: Vector | None
+    def hessian_vector_product_on(
+        self, batch: Episodes, theta: Vector, v: Vector, credit: Credit = "all", baseline: Vector | None = None
     ) -> Vector:
-        """u_c v = sum_h psi_h W^h + sum_h A^h Psi_h v on given trajectories (docs/theory.md), with A^h = R^h less its
-        baseline and W^h = A^h (z_{0:h} . v) + sum_{k>h} A^k (psi_k . v)."""
-        A = self._reward_to_go(batch)
+        """(3) on given episodes: the mean of sum_h psi_h W^h + sum_h A^h Psi_h v, where A^h = R^h less its baseline,
+
+            all     W^h = R^h (z . v)
+            causal  W^h = A^h (z_{0:h} . v) + sum_{k>h} A^k (psi_k . v)
+            none    W^h = 0
+
+        and, with an entropy bonus, how A^h moves with log pi in it: - e sum_{t>=h} gamma^t psi_t . v.
+        With psi the Jacobian of log pi, that is the derivative of psi^T A as theta moves along v and A along W: one
+        pass forward, whose tangent psi v makes W, and one back. It is in the unit of the estimator's policy gradient.
+        """
+        start, log_prob = time.perf_counter(), self._log_prob(batch)
+        R = self._reward_to_go(batch, theta)
+        A, unit, left = self._advantages(batch, theta, R)
+        if credit != "none":  # else the product is the derivative of g as it is estimated on these episodes
+            A = R
         if baseline is not None:
-            b, w = torch.tensor(baseline).tensor_split([self._horizon + 1])
-            A = A - _suffix_sum(b)
-            if len(w):
-                A = A - self._discounts * (self._state_features(batch, torch.tensor(theta)) @ w)
+            A = A - self._baseline(batch, theta, baseline)
+        share = unit / len(batch.lengths)
+        at = torch.tensor(theta, requires_grad=True)
+        with forward_ad.dual_level():
+            log_pi = log_prob(forward_ad.make_dual(at, torch.tensor(v)))
+            psi_v = forward_ad.unpack_dual(log_pi).tangent.detach().numpy()
+            W = _CREDITED[credit](batch, A, psi_v)
+            if self._estimator.entropy:
+                R_v = batch.reward_to_go(self._discounts, -self._estimator.entropy * psi_v)
+                W = W + (left(R_v) if credit == "none" else R_v)
+            weight = forward_ad.make_dual(torch.from_numpy(share * A), torch.from_numpy(share * W))
+            (gradient,) = torch.autograd.grad(log_pi, at, weight)
+            product = forward_ad.unpack_dual(gradient).tangent.numpy()
+        self.meter.seconds += time.perf_counter() - start
+        return np.asarray(product)
 
-        def product(theta: Tensor, v: Tensor) -> Tensor:
-            psi_v = jvp(lambda theta: self._log_prob(batch, theta), (theta,), (v,))[1]
-            W = A * psi_v.cumsum(1) + _suffix_sum(A * psi_v) - A * psi_v
-
-            def weighted(theta: Tensor, weight: Tensor) -> Tensor:
-                return (self._log_prob(batch, theta) * weight).sum(1).mean()
-
-            score_term: Tensor = grad(weighted)(theta, W)
-            weighted_hessian: Tensor = jvp(lambda theta: grad(weighted)(theta, A), (theta,), (v,))[1]
-            return score_term + weighted_hessian
-
-        return self._timed(product, theta, v)
-
-    def sample(self, theta: Vector, m: int, stream: Stream) -> Trajectories:
-        """m episodes under pi(.|.; theta). All randomness is drawn up front, trajectory by trajectory, from
-        the stream: the first trajectories are the same whatever m."""
+    def sample(self, theta: Vector, m: int, stream: Stream) -> Episodes:
+        """m episodes under pi(.|.; theta), charged. All randomness comes from the stream, episode by episode: the first
+        episodes are the same whatever m."""
         start = time.perf_counter()
-        rng = stream.generator()
-        drawn = [(int(rng.integers(2**31)), self._policy.noise(rng, (self._horizon + 1,))) for _ in range(m)]
-        seeds, noise = [seed for seed, _ in drawn], torch.from_numpy(np.stack([row for _, row in drawn]))
-        parameters = torch.tensor(theta)
-        waves = [self._wave(parameters, seeds[at : at + LANES], noise[at : at + LANES]) for at in range(0, m, LANES)]
-        batch = waves[0] if len(waves) == 1 else _joined(waves)
+        batch = self._simulator.episodes(theta.copy(), m, stream)
+        self._remembered[theta.tobytes(), m, stream] = batch
+        if len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
         self.meter.trajectories += m
-        self.meter.env_steps += int(batch.alive.sum())
+        self.meter.env_steps += len(batch.rewards)
         self.meter.seconds += time.perf_counter() - start
         return batch
 
-    def _sampled_before(self, theta: Vector, m: int, stream: Stream) -> Trajectories:
-        """A batch that was paid for when the same stream gave a gradient."""
+    def close(self) -> None:
+        """Close the environments; safe to call twice."""
+        self._simulator.close()
+
+    def _sampled_before(self, theta: Vector, m: int, stream: Stream) -> Episodes:
+        """A batch that was paid for when the same stream gave a gradient: as a rule it is still at hand."""
+        if batch := self._remembered.get((theta.tobytes(), m, stream)):
+            return batch
         trajectories, env_steps = self.meter.trajectories, self.meter.env_steps
         batch = self.sample(theta, m, stream)
         self.meter.trajectories, self.meter.env_steps = trajectories, env_steps
         return batch
 
-    def close(self) -> None:
-        """Close the environments; safe to call twice."""
-        if self._envs is not None:
-            self._envs.close()
-            self._envs = None
-
-    def _wave(self, theta: Tensor, seeds: list[int], noise: Tensor) -> Trajectories:
-        """Up to LANES episodes side by side. An episode ends when its environment terminates or truncates; what the
-        environment shows from then on (a reset observation, in whatever autoreset mode) is not part of any episode.
-        """
-        envs, lanes, live = self._vector_env(), len(seeds), np.ones(LANES, bool)
-        live[lanes:] = False
-        observation, _ = envs.reset(seed=seeds + seeds[:1] * (LANES - lanes))  # type: ignore[arg-type]
-        noise = torch.cat([noise, noise[:1].expand(LANES - lanes, *noise.shape[1:])])
-        observations, actions, rewards, alive = [], [], [], []
-        success, distance = np.full(LANES, np.nan), np.full(LANES, np.nan)
-        for h in range(self._horizon + 1):
-            seen = torch.as_tensor(np.array(observation))
-            action = self._policy.act(theta, seen, noise[:, h])
-            observation, reward, terminated, truncated, info = envs.step(action.numpy())
-            observations.append(seen)
-            actions.append(action)
-            rewards.append(torch.as_tensor(np.where(live, reward, 0.0)))
-            alive.append(torch.as_tensor(live.astype(float)))
-            over = terminated | truncated
-            _keep(success, _told(info, "success", over), live, np.fmax)
-            _keep(distance, _told(info, "distance", over), live, lambda old, new: new)
-            live = live & ~over
-            if not live.any():
-                break
-            if over.any() and envs.metadata.get("autoreset_mode") == AutoresetMode.DISABLED:
-                observation, _ = envs.reset(options={"reset_mask": over})
-        obs, act, rew, ali = (
-            _padded(torch.stack(column, 1)[:lanes], self._horizon + 1)
-            for column in (observations, actions, rewards, alive)
-        )
-        return Trajectories(obs, act, rew, ali, success[:lanes], distance[:lanes])
-
-    def _vector_env(self) -> VectorEnv[Any, Any, Any]:
-        if self._envs is None:
-            self._envs = gymnasium.make_vec(self._task.env_id, LANES, "sync", **self._task.env_kwargs)
-        return self._envs
-
-    def _reward_to_go(self, batch: Trajectories) -> Tensor:
-        """R^h = sum_{t>=h} gamma^t r_t, shape (m, H+1)."""
-        return _suffix_sum(batch.rewards * self._discounts)
-
-    def _log_prob(self, batch: Trajectories, theta: Tensor) -> Tensor:
-        """log pi(a_h|s_h; theta), shape (m, H+1); 0 after an episode's end."""
-        flat = self._policy.log_prob(theta, batch.observations.flatten(0, 1), batch.actions.flatten(0, 1))
-        return flat.reshape(batch.alive.shape) * batch.alive
-
-    def _state_features(self, batch: Trajectories, theta: Tensor) -> Tensor:
-        """phi(s_h), shape (m, H+1, f); 0 after an episode's end."""
-        phi = self._policy.state_features(theta, batch.observations.flatten(0, 1))
-        return phi.reshape(*batch.alive.shape, -1) * batch.alive[..., None]
-
-    def _timed(self, function: Any, *vectors: Vector) -> Vector:
-        start = time.perf_counter()
-        answer = function(*(torch.tensor(vector) for vector in vectors)).numpy()
+    def _weighted_score(self, batch: Episodes, theta: Vector, weight: Vector) -> Vector:
+        """sum weight psi over the batch's decisions, (d,)."""
+        start, log_prob, weight_ = time.perf_counter(), self._log_prob(batch), torch.from_numpy(weight)
+        gradient = grad(lambda theta: (log_prob(theta) * weight_).sum())(torch.tensor(theta))
         self.meter.seconds += time.perf_counter() - start
-        return np.asarray(answer)
+        return np.asarray(gradient.numpy())
+
+    def _log_ratio(self, batch: Episodes, theta: Vector, other: Vector) -> Vector:
+        """log pi_theta - log pi_other of each decision, (N,)."""
+        log_prob = self._log_prob(batch)
+        with torch.inference_mode():
+            return np.asarray((log_prob(torch.tensor(theta)) - log_prob(torch.tensor(other))).numpy())
+
+    def _rewards(self, batch: Episodes, theta: Vector) -> Vector:
+        """r_h - e log pi(a_h|s_h; theta), (N,): what is credited, of which the second part moves with theta."""
+        if not self._estimator.entropy:
+            return batch.rewards
+        log_prob = self._log_prob(batch)
+        with torch.inference_mode():
+            return np.asarray(batch.rewards - self._estimator.entropy * log_prob(torch.tensor(theta)).numpy())
+
+    def _reward_to_go(self, batch: Episodes, theta: Vector) -> Vector:
+        return batch.reward_to_go(self._discounts, self._rewards(batch, theta))
+
+    def _advantages(self, batch: Episodes, theta: Vector, R: Vector) -> Advantages:
+        return advantages(batch, R, self._discounts, self._estimator, lambda: self._state_features(batch, theta))
+
+    def _baseline(self, batch: Episodes, theta: Vector, baseline: Vector) -> Vector:
+        """sum_{t>=h} b_t + gamma^h w . phi(s_h), (N,)."""
+        b, w = np.split(baseline, [len(self._discounts)])
+        value: Vector = b[::-1].cumsum()[::-1][batch.columns]
+        if len(w):
+            value = value + self._discounts[batch.columns] * (self._state_features(batch, theta) @ w)
+        return value
+
+    def _log_prob(self, batch: Episodes) -> Callable[[Tensor], Tensor]:
+        """theta -> log pi(a_h|s_h; theta), (N,). The policy gets copies: it may be anybody's."""
+        seen, taken = torch.tensor(batch.observations), torch.tensor(batch.actions)
+        return lambda theta: self._policy.log_prob(theta, seen.clone(), taken.clone())
+
+    def _state_features(self, batch: Episodes, theta: Vector) -> Any:
+        """phi(s_h), (N, f)."""
+        with torch.inference_mode():
+            return self._policy.state_features(torch.tensor(theta), torch.tensor(batch.observations)).numpy()
 
 
-def _suffix_sum(x: Tensor) -> Tensor:
-    """sum_{t>=h} x_t along the last axis."""
-    return x.flip(-1).cumsum(-1).flip(-1)
+def _to_all(batch: Episodes, A: Vector, psi_v: Vector) -> Vector:
+    """A^h (z . v), z of the decision's episode, (N,)."""
+    z_v = np.bincount(batch.rows, psi_v, len(batch.lengths))
+    return np.asarray(A * z_v[batch.rows])
 
 
-def _joined(waves: list[Trajectories]) -> Trajectories:
-    """The waves' episodes in one batch."""
-    observations, actions, rewards, alive, success, distance = zip(*waves, strict=True)
-    return Trajectories(
-        torch.cat(observations),
-        torch.cat(actions),
-        torch.cat(rewards),
-        torch.cat(alive),
-        np.concatenate(success),
-        np.concatenate(distance),
-    )
+def _causally(batch: Episodes, A: Vector, psi_v: Vector) -> Vector:
+    """A^h (z_{0:h} . v) + sum_{k>h} A^k (psi_k . v), (N,)."""
+    columns = int(batch.lengths.max())
+    so_far = batch.table(psi_v, columns).cumsum(1)
+    later = batch.table(A * psi_v, columns)
+    later = later[:, ::-1].cumsum(1)[:, ::-1] - later
+    W: Vector = A * so_far[batch.rows, batch.columns] + later[batch.rows, batch.columns]
+    return W
 
 
-def _padded(x: Tensor, length: int) -> Tensor:
-    """x (m, decisions, ...) with zeros for the decisions that never happened, up to ``length``."""
-    return torch.cat([x, x.new_zeros(len(x), length - x.shape[1], *x.shape[2:])], 1)
-
-
-def _told(info: Mapping[str, Any], key: str, over: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """What ``info`` says of this step, nan where nothing; under same-step autoreset the last step's own word stands
-    in ``final_info``."""
-    told = np.full(len(over), np.nan)
-    for source in (info, info.get("final_info")):
-        if isinstance(source, Mapping) and key in source:
-            known = np.asarray(source.get(f"_{key}", np.ones(len(over), bool)))
-            told[known] = np.asarray(source[key], np.float64)[known]
-    return told
-
-
-def _keep(record: NDArray[np.float64], told: NDArray[np.float64], live: NDArray[np.bool_], join: Any) -> None:
-    """Join what was told of live episodes into the record."""
-    known = live & ~np.isnan(told)
-    record[known] = join(record[known], told[known])
+_CREDITED: Mapping[Credit, Callable[[Episodes, Vector, Vector], Vector]] = {
+    "all": _to_all,
+    "causal": _causally,
+    "none": lambda batch, A, psi_v: np.zeros_like(A),
+}

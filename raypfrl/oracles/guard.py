@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from raypfrl.oracles.oracle import Meter, Oracle, Outcome
-from raypfrl.policies import Vector
-from raypfrl.streams import Stream
+from raypfrl.oracles.oracle import Oracle, Outcome
+from raypfrl.text import cause
 
 
 class AgentError(RuntimeError):
@@ -19,51 +19,41 @@ class Diverged(ArithmeticError):
     """An answer is not finite. The message: where in the protocol, and the remedy."""
 
 
-class Guarded:
-    """An oracle whose failures name agent, round, local step and batch."""
+class Guarded(Oracle):
+    """An oracle whose failures name agent, round, local step and batch, and whose answers are finite."""
 
     def __init__(self, oracle: Oracle) -> None:
         self._oracle = oracle
+        self.meter = oracle.meter
 
-    @property
-    def meter(self) -> Meter:
-        """The meter of the oracle behind."""
-        return self._oracle.meter
-
-    def policy_gradient(self, theta: Vector, m: int, stream: Stream) -> Vector:
-        """(2), finite; raises AgentError or Diverged."""
-        return self._ask("policy gradient", self._oracle.policy_gradient, theta, m, stream)
-
-    def hessian_vector_product(self, theta: Vector, v: Vector, m: int, stream: Stream, **estimator: Any) -> Vector:
-        """(3), finite; raises AgentError or Diverged."""
-        return self._ask(
-            "Hessian-vector product", self._oracle.hessian_vector_product, theta, v, m, stream, **estimator
-        )
-
-    def mean_rewards(self, theta: Vector, m: int, stream: Stream) -> Vector:
-        """The batch mean of gamma^t r_t, finite; raises AgentError or Diverged."""
-        return self._ask("reward", self._oracle.mean_rewards, theta, m, stream)
-
-    def value_baseline(self, theta: Vector, m: int, stream: Stream) -> Vector:
-        """The baseline (b_t, w), finite; raises AgentError or Diverged."""
-        return self._ask("baseline", self._oracle.value_baseline, theta, m, stream)
-
-    def returns(self, theta: Vector, m: int, stream: Stream) -> Outcome:
-        """(1); raises AgentError or Diverged."""
-        outcome: Outcome = self._call(self._oracle.returns, theta, m, stream)
-        if not np.isfinite(outcome.return_):
-            raise Diverged(f"{stream}: the return is not finite (m = {m}); lower beta or alpha")
-        return outcome
-
-    def _ask(self, what: str, question: Any, *arguments: Any, **estimator: Any) -> Vector:
-        answer: Vector = self._call(question, *arguments, **estimator)
-        if not np.isfinite(answer).all():
-            *_, m, stream = arguments
-            raise Diverged(f"{stream}: the {what} is not finite (m = {m}); lower beta or raise the batch")
+    def ask(self, question: str, *arguments: Any, **options: Any) -> Any:
+        """The answer of the oracle behind; raises AgentError or Diverged."""
+        *_, m, stream = arguments
+        with telling(stream):
+            answer = getattr(self._oracle, question)(*arguments, **options)
+        numbers = answer.return_ if isinstance(answer, Outcome) else answer  # without a goal its other two are nan
+        if not (math.isfinite(np.vdot(numbers, numbers)) or np.isfinite(numbers).all()):  # squares alone may overflow
+            what = f"the {question.replace('_', ' ')} came out not finite (m = {m})"
+            raise Diverged(f"{stream}: {what}; lower beta or alpha, or raise the batch")
         return answer
 
-    def _call(self, question: Any, *arguments: Any, **estimator: Any) -> Any:
-        try:
-            return question(*arguments, **estimator)
-        except Exception as error:
-            raise AgentError(f"{arguments[-1]}: {type(error).__name__}: {error}") from error
+
+class telling:
+    """What goes wrong inside is told with its place in the protocol: Diverged where arithmetic has left the finite
+    numbers, AgentError where anything else went wrong. What has been told already passes: who told it knew more."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: object) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, AgentError | Diverged):
+            return
+        if isinstance(error, ArithmeticError):
+            raise Diverged(f"{self._where}: {cause(error)}; lower beta or alpha") from error
+        if isinstance(error, Exception | SystemExit):  # an environment may call sys.exit
+            raise AgentError(f"{self._where}: {cause(error)}") from error

@@ -14,14 +14,13 @@ import gymnasium
 import numpy as np
 
 from raypfrl.policies import LinearSoftmax
-from raypfrl.populations.population import MDP, Population
+from raypfrl.populations.population import MDP, Family, Population
+from raypfrl.settings import Agents, Discount, Horizon
 
 FEATURES = (0.0, 1.0, 3.0)  # phi of each arm
 
-# Chosen for the example: the paper has no experiment with a bandit.
-PAPER: Mapping[str, Any] = {
-    "n": 2, "gamma": 0.0, "horizon": 0, "rounds": 100, "tau": 1, "alpha": 0.1, "beta": 1.0, "m_in": 10, "m_h": 10,
-    "m_out": 10, "m_adapt": (0, "exact"),
+SUGGESTED: Mapping[str, Any] = {
+    "rounds": 100, "tau": 1, "alpha": 0.1, "beta": 1.0, "m_in": 10, "m_h": 10, "m_out": 10, "m_adapt": (0, "exact"),
 }  # fmt: skip
 
 
@@ -70,7 +69,7 @@ class BanditEnv(gymnasium.Env[int, int]):
         return 0, self.rewards[int(action)], self._decisions > self.horizon, False, {}
 
 
-def bandit(*, n: int = 2, gamma: float = 0.0, horizon: int = 0) -> Population:
+def bandit(*, n: Agents = 2, gamma: Discount = 0.0, horizon: Horizon = 0) -> Population:
     """n agents with rewards (1 - x, 1, x), x spread evenly on [0, 1], and unseen ones halfway between neighbours.
 
     Raises ValueError for n < 1.
@@ -91,3 +90,6 @@ def bandit(*, n: int = 2, gamma: float = 0.0, horizon: int = 0) -> Population:
         gamma=gamma,
         horizon=horizon,
     )
+
+
+POPULATIONS: Mapping[str, Family] = {"bandit": Family(bandit, SUGGESTED, first=True)}

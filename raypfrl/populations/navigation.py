@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from raypfrl.policies import MLPSoftmax, Policy
-from raypfrl.populations.population import Population
+from raypfrl.populations.population import Family, Kernel, Population
+from raypfrl.settings import Agents, Discount, Hidden, Horizon, Real
 
 DIRECTIONS = 8  # compass directions at 2 pi k / 8
 STEP = 0.15
@@ -21,15 +23,56 @@ ARC_RADIUS = 0.8
 ARC = 0.5  # goals lie at angles in [-ARC, ARC] rad
 Point = tuple[float, float]
 
-PAPER: Mapping[str, Any] = {
-    "n": 6, "gamma": 0.9, "horizon": 20, "hidden": (32,), "rounds": 150, "tau": 5, "alpha": 1.0, "beta": 0.2,
-    "m_in": 10, "m_h": 10, "m_out": 10, "m_adapt": (0, 256),
+Spread = Annotated[
+    Real, Field(ge=0, le=6.28, description="heterogeneity: the goals' angles in terms of the paper's; 0: one goal")
+]
+
+SUGGESTED: Mapping[str, Any] = {
+    "rounds": 150, "tau": 5, "alpha": 1.0, "beta": 0.2, "m_in": 10, "m_h": 10, "m_out": 10, "m_adapt": (0, 256),
 }  # fmt: skip
 
 
 def on_arc(angle: float) -> Point:
     """The goal at ``angle`` rad."""
     return ARC_RADIUS * math.cos(angle), ARC_RADIUS * math.sin(angle)
+
+
+_ANGLES = [2 * math.pi * k / DIRECTIONS for k in range(DIRECTIONS)]
+_MOVE_X = np.array([STEP * math.cos(angle) for angle in _ANGLES], np.float32)
+_MOVE_Y = np.array([STEP * math.sin(angle) for angle in _ANGLES], np.float32)
+
+
+def fits(task: NavigationTask, policy: Policy) -> bool:
+    """Whether the policy sees two numbers and takes no more actions than there are directions."""
+    return isinstance(policy, MLPSoftmax) and policy.inputs == 2 and policy.actions <= DIRECTIONS
+
+
+def constants(task: NavigationTask) -> tuple[float, ...]:
+    """What tells one task from another: the goal, the first argument of the functions below."""
+    return task.goal
+
+
+def initial(goal: Any, u: Any) -> Any:
+    """s_0 = (x, y) from four uniform numbers."""
+    return 2.0 * u[0] - 1.0, 2.0 * u[1] - 1.0
+
+
+def observe(goal: Any, state: Any) -> Any:
+    """What the policy sees: the position."""
+    return state
+
+
+def transition(goal: Any, state: Any, action: Any) -> Any:
+    """s_{h+1}: 0.15 towards the action's direction, clipped to the box."""
+    x, y = state[0] + np.take(_MOVE_X, action), state[1] + np.take(_MOVE_Y, action)
+    return np.minimum(np.maximum(x, -1.0), 1.0), np.minimum(np.maximum(y, -1.0), 1.0)
+
+
+def measure(goal: Any, state: Any) -> Any:
+    """Of the state a decision is taken in: the reward r(s), success (in the goal region), the distance to the goal."""
+    x, y = state[0] - goal[0], state[1] - goal[1]
+    success = x * x + y * y <= GOAL_RADIUS * GOAL_RADIUS
+    return np.where(success, 1.0, 0.0), success, np.sqrt(x * x + y * y)
 
 
 @dataclass(frozen=True)
@@ -39,6 +82,7 @@ class NavigationTask:
     goal: Point
     horizon: int = 20
     env_id: ClassVar[str] = "raypfrl/Navigation-v0"
+    kernel: ClassVar[Kernel | None] = Kernel(constants, initial, observe, transition, measure, fits)
 
     @property
     def env_kwargs(self) -> Mapping[str, Any]:
@@ -103,15 +147,17 @@ class NavigationEnv(gymnasium.Env[NDArray[np.float64], int]):
         return picture
 
 
-def navigation(*, n: int = 6, gamma: float = 0.9, horizon: int = 20, hidden: tuple[int, ...] = (32,)) -> Population:
+def navigation(
+    *, n: Agents = 6, gamma: Discount = 0.9, horizon: Horizon = 20, hidden: Hidden = (32,), spread: Spread = 1.0
+) -> Population:
     """The population of the paper's neural study: n goals spread evenly on the arc, and unseen ones at the midpoints
-    of every other gap (0, 2, 4, ...) between them.
+    of every other gap (0, 2, 4, ...) between them. From ``spread`` = pi on there are opposite goals.
 
     Raises ValueError for n < 1.
     """
     if n < 1:
         raise ValueError(f"n = {n}: give at least one training agent")
-    angles = np.linspace(-ARC, ARC, n)
+    angles = spread * np.linspace(-ARC, ARC, n)
     midpoints = (angles[:-1] + angles[1:])[::2] / 2
     return Population(
         name="navigation",
@@ -123,41 +169,4 @@ def navigation(*, n: int = 6, gamma: float = 0.9, horizon: int = 20, hidden: tup
     )
 
 
-# ---- For the fused oracle: the task as plain functions of arrays, one number a trajectory ---------------------------
-
-_ANGLES = [2 * math.pi * k / DIRECTIONS for k in range(DIRECTIONS)]
-_MOVE_X = np.array([STEP * math.cos(angle) for angle in _ANGLES], np.float32)
-_MOVE_Y = np.array([STEP * math.sin(angle) for angle in _ANGLES], np.float32)
-
-
-def fits(policy: Policy) -> bool:
-    """Whether the policy sees two numbers and takes no more actions than there are directions."""
-    return isinstance(policy, MLPSoftmax) and policy.inputs == 2 and policy.actions <= DIRECTIONS
-
-
-def constants(task: NavigationTask) -> tuple[float, ...]:
-    """What tells one task from another: the goal, the first argument of the functions below."""
-    return task.goal
-
-
-def initial(goal: Any, u: Any) -> Any:
-    """s_0 = (x, y) from four uniform numbers."""
-    return 2.0 * u[0] - 1.0, 2.0 * u[1] - 1.0
-
-
-def observe(goal: Any, state: Any) -> Any:
-    """What the policy sees: the position."""
-    return state
-
-
-def transition(goal: Any, state: Any, action: Any) -> Any:
-    """s_{h+1}: 0.15 towards the action's direction, clipped to the box."""
-    x, y = state[0] + np.take(_MOVE_X, action), state[1] + np.take(_MOVE_Y, action)
-    return np.minimum(np.maximum(x, -1.0), 1.0), np.minimum(np.maximum(y, -1.0), 1.0)
-
-
-def measure(goal: Any, state: Any) -> Any:
-    """Of the state a decision is taken in: the reward r(s), success (in the goal region), the distance to the goal."""
-    x, y = state[0] - goal[0], state[1] - goal[1]
-    success = x * x + y * y <= GOAL_RADIUS * GOAL_RADIUS
-    return np.where(success, 1.0, 0.0), success, np.sqrt(x * x + y * y)
+POPULATIONS: Mapping[str, Family] = {"navigation": Family(navigation, SUGGESTED, first=True)}

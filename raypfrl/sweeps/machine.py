@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import os
 import platform
-import subprocess
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from raypfrl.config import RunConfig, SettingsError
+from raypfrl.federation import splits
+from raypfrl.oracles import NOISELESS, is_exact
+from raypfrl.sweeps.source import git_commit, source
 
+NEVER_HANG = {"exact", "fused", "table", "continuing"}  # oracles that compute, and step no environment
 _PACKAGES = ("raypfrl", "ray", "torch", "gymnasium", "numpy", "numba", "wandb")
 
 
@@ -35,7 +38,8 @@ class Layout(NamedTuple):
 
 
 def layout(configs: Sequence[RunConfig], cpus: int) -> Layout:
-    """Divide ``cpus`` among trials. ``auto`` gives a trial one actor, and more where CPUs would be left over.
+    """Divide ``cpus`` among trials. ``auto`` gives a trial more actors where CPUs would be left over; else one, or none
+    where nothing can hang: then one process is enough.
 
     Raises SettingsError where a trial asks for more than there is.
     """
@@ -45,12 +49,57 @@ def layout(configs: Sequence[RunConfig], cpus: int) -> Layout:
         raise SettingsError("actors: give the whole sweep one value, so that trials can follow each other in them")
     wanted = asked.pop()
     actors = max(1, min(cpus // len(configs), agents)) if wanted == "auto" else wanted
+    if wanted == "auto" and actors == 1 and all(map(_needs_no_actor, configs)):
+        actors = 0
     if actors > cpus:
         raise SettingsError(
             f"actors = {actors}: a trial of {actors} actors with 1 CPU each needs {actors} CPUs and there "
             f"{'is' if cpus == 1 else 'are'} {cpus}; set actors to auto, or to {cpus} or less"
         )
     return Layout(len(configs), min(len(configs), cpus // max(actors, 1)), actors, agents)
+
+
+def cost(config: RunConfig) -> int:
+    """A trial's environment steps of training, which tell its length beforehand."""
+    decisions = config.build_population().horizon + 1
+    steps: int = config.letters.get("tau", 1) * config.letters.get("inner_steps", 1)
+    return config.rounds * steps * config.cohort * sum(config.batches().values()) * decisions
+
+
+def evaluation_share(config: RunConfig) -> float:
+    """The share of a trial's environment steps that evaluation takes; 0 where the exact oracle judges and no adaptation
+    step is sampled."""
+    population, agents = config.build_population(), sum(map(len, splits(config).values()))
+    judged = 0 if is_exact(population.train[0]) else config.m_eval * len(config.m_adapt)
+    adapting = 0 if config.oracle in NOISELESS else sum(m for m in config.m_adapt if m != "exact")
+    steps = config.times_evaluated() * agents * (judged + adapting) * (population.horizon + 1)
+    training = 0 if config.oracle in NOISELESS else cost(config)
+    return steps / (steps + training) if steps else 0.0
+
+
+def announced(configs: Sequence[RunConfig]) -> str:
+    """A line about the trials that step an environment more for evaluation than for training; empty for none."""
+    dear = [config for config in configs if config.oracle not in NEVER_HANG and evaluation_share(config) > 0.5]
+    if not dear:
+        return ""
+    most = max(dear, key=evaluation_share)
+    return (
+        f"evaluation takes {evaluation_share(most):.0%} of the environment steps of {len(dear)} trial"
+        f"{'s' * (len(dear) > 1)}: lower m_eval = {most.m_eval}, or evaluate less often than now"
+    )
+
+
+def check_compiler(configs: Sequence[RunConfig]) -> None:
+    """Raise SettingsError where trials need compiled code, and numba is told to compile nothing."""
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0") and any(c.oracle == "fused" for c in configs):
+        raise SettingsError(
+            "NUMBA_DISABLE_JIT is set, and the oracle fused is compiled: unset it, or set oracle to another one"
+        )
+
+
+def _needs_no_actor(config: RunConfig) -> bool:
+    """Whether its agents cannot hang, end their process or be left out: no environment is stepped, no user's code."""
+    return config.oracle in NEVER_HANG and not config.uses and not config.min_agents
 
 
 def cpus_here() -> int:
@@ -64,10 +113,11 @@ def cpus_here() -> int:
 
 
 def about(cpus: int) -> dict[str, Any]:
-    """Versions, git commit and machine, for sweep.json."""
+    """Versions, source and machine, for sweep.json."""
     return {
         "versions": versions(),
         "git_commit": git_commit(),
+        "source": source(),
         "machine": {"system": platform.system(), "architecture": platform.machine(), "cpus": cpus},
     }
 
@@ -75,19 +125,6 @@ def about(cpus: int) -> dict[str, Any]:
 def versions() -> dict[str, str | None]:
     """Of Python and of every package that the numbers or the results' form depend on."""
     return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
-
-
-def git_commit() -> str | None:
-    """The commit of the source that runs, with + where it has changes; None where it is no git checkout."""
-    folder = Path(__file__).parent
-    try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
-            cwd=folder, capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return described.stdout.strip()
 
 
 def _version(package: str) -> str | None:

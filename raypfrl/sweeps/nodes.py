@@ -3,21 +3,21 @@ outlives a node."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from raypfrl.config import SettingsError
 from raypfrl.sweeps.machine import versions
+from raypfrl.sweeps.source import installed
+from raypfrl.uses import offering
 
 SECONDS = 60.0  # how long a node may take to answer
 
 
-def source() -> str:
-    """A hash over the package's source files: two installations of one version can still differ."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:12]
+def packages() -> dict[str, str | None]:
+    """What has to be the same on every node: the versions of all that computes, and of all that offers something."""
+    return {**versions(), **offering(), "source": installed()}
 
 
 def check(folder: Path, *, own_disk: bool) -> int:
@@ -30,12 +30,17 @@ def check(folder: Path, *, own_disk: bool) -> int:
     if len(nodes) == 1:
         return 1
     answers = _ask(nodes, str(folder.parent))
-    here, blind = {**versions(), "source": source()}, []
+    here, blind = packages(), []
     for node, answer in answers.items():
         name = f"node {nodes[node]['NodeManagerAddress']}"
         if "trouble" in answer:
             raise SettingsError(f"{name}: {answer['trouble']}; install raypfrl there as on the other nodes")
-        if other := [f"{p} {v} (here {here[p]})" for p, v in answer["versions"].items() if v != here[p]]:
+        there = answer["versions"]
+        if other := [
+            f"{p} {there.get(p, 'nowhere')} (here {here.get(p, 'nowhere')})"
+            for p in here | there
+            if there.get(p) != here.get(p)
+        ]:
             raise SettingsError(f"{name} has {', '.join(other)}; install the same versions on every node")
         if not answer["sees"]:
             blind.append(name)
@@ -70,11 +75,10 @@ def _ask(nodes: Mapping[str, Any], folder: str) -> dict[str, dict[str, Any]]:
         from pathlib import Path
 
         try:
-            from raypfrl.sweeps.machine import versions
-            from raypfrl.sweeps.nodes import source
+            from raypfrl.sweeps.nodes import packages
         except ImportError as error:
             return {"trouble": f"raypfrl cannot be imported ({error})"}
-        return {"versions": {**versions(), "source": source()}, "sees": Path(probe).exists()}
+        return {"versions": packages(), "sees": Path(probe).exists()}
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".seen-by-all-") as probe:

@@ -1,11 +1,8 @@
-"""The driver's side of a sweep: write results as they come, and show how far it is."""
+"""The driver's side of a sweep: write results as they come."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import statistics
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,22 +13,37 @@ from ray.tune import Callback
 
 from raypfrl.config import RunConfig
 from raypfrl.sweeps.results import Results
+from raypfrl.sweeps.tensorboard import TensorBoard
+from raypfrl.sweeps.terminal import Progress
 from raypfrl.tracking import Tracker
 
-EVERY = 30.0  # seconds between two lines of progress where there is no terminal
+OF_TUNE = ("round", "after/return", "done", "training_iteration", "pid", "node_ip", "trial_id")  # what it goes on with
 
 
 class Recorder(Callback):
-    """Tune's callback that writes the result files, tells the tracker, and prints the progress line."""
+    """Tune's callback that writes the result files, tells the tracker and TensorBoard, and shows the progress."""
 
-    def __init__(self, results: Results, configs: Sequence[RunConfig], swept: Sequence[str], tracker: Tracker) -> None:
-        self.results, self.tracker = results, tracker
+    def __init__(
+        self,
+        results: Results,
+        configs: Sequence[RunConfig],
+        labels: Mapping[str, str],
+        tracker: Tracker,
+        board: TensorBoard,
+        unasked: int = 0,
+    ) -> None:
+        self.results, self.labels, self.tracker, self.board = results, labels, tracker, board
         self.configs = {config.key(): config for config in configs}
-        self.progress = Progress(configs)
-        self.labels = {key: label(config, swept) for key, config in self.configs.items()}
+        self.progress = Progress(configs, labels, unasked)
         self.seconds: dict[str, float] = defaultdict(float)
         self.first_work = float("inf")  # when the first trial began to compute
         self.broken: OSError | None = None  # why nothing can be written any more; Tune passes only a text on
+        self._last: dict[str, dict[str, Any]] = {}  # the counts and outcomes of every running trial's last evaluation
+
+    def expect(self, configs: Sequence[RunConfig], unasked: int) -> None:
+        """More trials, that a search has asked for; so many are left to it."""
+        self.configs |= {config.key(): config for config in configs}
+        self.progress.expect(configs, unasked)
 
     def __getstate__(self) -> dict[str, Any]:
         """Tune pickles its callbacks to disk: what only this process needs stays out."""
@@ -40,36 +52,52 @@ class Recorder(Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """Rows, checkpoint, progress."""
+        """Rows, checkpoint, progress. Of the result Tune keeps what a scheduler looks at."""
         start = time.perf_counter()
         self.first_work = min(self.first_work, start - result["busy_seconds"])
-        key = trial.config["run"]["key"]
-        for line in result["log"]:
+        key, config = trial.trial_id, self.configs[trial.trial_id]
+        metrics = result.copy()
+        for name in result.keys() - set(OF_TUNE):
+            del result[name]
+        for line in metrics["log"]:
             self._say(key, line)
-        self.tracker.record(self.configs[key], result)  # first: it has every row that the results have
+        self.tracker.record(config, metrics)  # first: it has every row that the results have
         with self._writing():
-            self.results.record(key, self.configs[key], result)
-        self.seconds["busy"] += result["busy_seconds"]
-        if result["status"] != "running":
+            self.results.record(key, config, metrics)
+        self.board.record(key, metrics)
+        self.seconds["busy"] += metrics["busy_seconds"]
+        self._last[key] = {k: v for k, v in metrics.items() if k not in ("checkpoint", "evaluations", "log")}
+        if metrics["status"] != "running":
             for name in ("kernel", "evaluation"):
-                self.seconds[name] += result[f"{name}_seconds"]
-            self._ended(key, result)
-        self.progress.reached(key, result["round"])
+                self.seconds[name] += metrics[f"{name}_seconds"]
+            self._ended(key, metrics)
+        self.progress.reached(key, metrics)
         self.seconds["recording"] += time.perf_counter() - start
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process died, and Tune starts it again: from the checkpoint that the driver has."""
-        key = trial.config["run"]["key"]
-        trial.config["run"]["state"] = self.results.saved_state(key)
-        self._say(key, f"{_cause(trial)} The trial goes on from its last evaluation.")
+        trial.restart(self.results.saved_state(trial.trial_id))
+        self._say(trial.trial_id, f"{_cause(trial)} The trial goes on from its last evaluation.")
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial whose processes died too often: its row says why, and the sweep goes on."""
-        self._end(trial, "failed", _cause(trial))
+        self._end(trial.trial_id, "failed", _cause(trial))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial that a scheduler stopped early has no last result of its own."""
-        self._end(trial, "stopped", "stopped early by the scheduler")
+        self._end(trial.trial_id, "stopped", "stopped early by the scheduler")
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Let Tune, whose own list this is, look at the trials that run and the last one, not at all that ever ran."""
+        for trial in [trial for trial in trials[:-1] if trial.is_finished()]:
+            trials.remove(trial)
+            trial.forget()
+
+    def close(self) -> None:
+        """After the last trial: take the picture away, let the mirrors finish."""
+        self.progress.close()
+        self.board.close()
+        self.tracker.close()
 
     def _say(self, key: str, line: str) -> None:
         """What happened to a trial, to log.txt and to the terminal."""
@@ -86,95 +114,28 @@ class Recorder(Callback):
             self.broken = error
             raise
 
-    def _end(self, trial: Any, status: str, message: str) -> None:
-        key = trial.config["run"]["key"]
-        ended = {row["trial"] for row in self.results.trials.rows}
-        if key not in ended:
+    def _end(self, key: str, status: str, message: str) -> None:
+        """Write the row of a trial that Tune ended, if it has none."""
+        if key in self.configs:
+            ended = {**self._last.get(key, {}), "status": status, "message": message}
             with self._writing():
-                self.results.end(key, self.configs[key], {**trial.last_result, "status": status, "message": message})
-            self._ended(key, {"status": status, "message": message})
+                self.results.end(key, self.configs[key], ended)
+            self._ended(key, ended)
 
-    def _ended(self, key: str, result: Mapping[str, Any]) -> None:
-        self.tracker.end(self.configs[key], self.results.trials.rows[-1], self.results.checkpoint(key))
-        self.progress.ended(key, self.labels[key], result)
-
-
-class Progress:
-    """One line that is rewritten on a terminal; elsewhere a line every ``EVERY`` seconds."""
-
-    def __init__(self, configs: Sequence[RunConfig]) -> None:
-        self._work = {config.key(): cost(config) for config in configs}
-        self._rounds = {config.key(): config.rounds for config in configs}
-        self._part = dict.fromkeys(self._work, 0.0)
-        self._scores: dict[str, list[float]] = defaultdict(list)
-        self._done, self._start, self._told = 0, time.perf_counter(), time.perf_counter()
-        self._first: tuple[float, float] | None = None  # when the first evaluation came, and the share done by then
-        self._live = sys.stderr.isatty()
-
-    def ended(self, key: str, label: str, metrics: Mapping[str, Any]) -> None:
-        """Count a trial; a message (why it diverged or failed) gets a line of its own."""
-        self._done += 1
-        self._rounds[key] = 0
-        if metrics["status"] == "finished":
-            self._scores[label].append(metrics["after/return"])
-        elif metrics.get("message"):
-            self.tell(f"{label}: {metrics['status']}: {metrics['message']}")
-
-    def reached(self, key: str, round: int) -> None:
-        """Show how many trials of how many, the time left by the work that is left, and the running medians of the
-        return after adaptation."""
-        self._part[key] = round / self._rounds[key] if self._rounds[key] else 1.0
-        share = sum(self._work[key] * part for key, part in self._part.items()) / sum(self._work.values())
-        now = time.perf_counter()
-        self._first = self._first or (now, share)
-        if not self._live and now - self._told < EVERY:
-            return
-        self._told = now
-        begun, before = self._first
-        left = f", {_clock((now - begun) * (1 - share) / (share - before))} left" if share > before + 0.01 else ""
-        medians = "  ".join(f"{label} {statistics.median(scores):.2f}" for label, scores in self._scores.items())
-        line = f"{self._done} of {len(self._work)} trials, {_clock(now - self._start)}{left}  {medians}"
-        if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            self._write(line if len(line) <= width else f"{line[: width - 1]}…")
-        else:
-            self.tell(line)
-
-    def tell(self, line: str) -> None:
-        """A line of its own."""
-        self._write(f"{line}\n")
-
-    def close(self) -> None:
-        """End the line."""
-        if self._live:
-            sys.stderr.write("\n")
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r\033[K{text}" if self._live else text)
-        sys.stderr.flush()
-
-
-def cost(config: RunConfig) -> int:
-    """A trial's environment steps of training, which tell its length beforehand."""
-    batch: int = sum(size for name, size in config.method_settings().items() if name.startswith("m_"))
-    return config.rounds * config.tau * config.cohort * batch * (config.horizon + 1)
-
-
-def label(config: RunConfig, swept: Sequence[str]) -> str:
-    """What tells a trial's curve from the others of its sweep: ``exact m_h=100``."""
-    parts = [f"{name}={getattr(config, name):g}" if isinstance(getattr(config, name), float) else
-             f"{name}={getattr(config, name)}" for name in swept if name != "method"]  # fmt: skip
-    return " ".join([config.method, *parts])
+    def _ended(self, key: str, metrics: Mapping[str, Any]) -> None:
+        config = self.configs.pop(key)
+        self._last.pop(key, None)
+        if row := self.results.row(key):
+            self.tracker.end(config, row, self.results.checkpoint(key))
+        self.board.end(key, config, metrics)
+        self.progress.ended(key, metrics)
 
 
 def _cause(trial: Any) -> str:
-    """What Tune noted of a trial's last error, in one line: a lost process's first, a traceback's last."""
+    """What Tune has just noted of an error, in one line: a lost process's first, a traceback's last."""
     noted = Path(trial.error_file).read_text(encoding="utf-8") if trial.error_file else ""
-    lines = [line.strip() for line in noted.rpartition("Failure # ")[2].splitlines()[1:] if line.strip()]
-    if "node has died" in noted:
+    last = noted.rpartition("Failure # ")[2]
+    lines = [line.strip() for line in last.splitlines()[1:] if line.strip()]
+    if "node has died" in last:
         return "Its node died."
     return lines[-1 if "ray::" in lines[0] else 0] if lines else "Its process ended."
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -16,7 +16,7 @@ def _point(config: RunConfig) -> dict[str, Any]:
     return {name: value for name, value in config.identity().items() if name != "seed"}
 
 
-def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking) -> int:
+def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking, *, allow_mixed: bool = False) -> int:
     """Run what is missing or failed in ``folder``; the exit status.
 
     Only sweep.json, the two tables and the .npz checkpoints are read, and nothing is unpickled. Raises SettingsError
@@ -32,11 +32,14 @@ def resume(folder: Path, cpus: int | None, own_disk: bool, tracking: Tracking) -
     if configs and about["sweep"] == f"run-{configs[0].key()}":
         from raypfrl.sweeps.single import run
 
-        return run(configs[0], folder, tracking)
+        return run(configs[0], folder, tracking, allow_mixed=allow_mixed)
     from raypfrl.sweeps.launch import launch
 
     asha, strategy = how.get("asha", False), how.get("strategy", "PACK")
-    return launch(
+    status = launch(
         telling([_point(config) for config in configs], about.get("swept", ())), configs, results,
-        cpus=cpus, asha=asha, strategy=strategy, own_disk=own_disk, tracking=tracking,
+        cpus=cpus, asha=asha, strategy=strategy, own_disk=own_disk, tracking=tracking, allow_mixed=allow_mixed,
     )  # fmt: skip
+    if how.get("search"):
+        print("this is a search: the `raypfrl sweep` command that began it looks for the points that are left")
+    return status

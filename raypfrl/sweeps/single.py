@@ -9,25 +9,36 @@ from pathlib import Path
 from typing import Any
 
 from raypfrl.config import RunConfig, SettingsError
-from raypfrl.exits import FAILED, INTERRUPTED, terminable
+from raypfrl.exits import FAILED, INTERRUPTED, heard_in_time, terminable
 from raypfrl.federation.server import Agents
 from raypfrl.federation.train import InProcess, Training
 from raypfrl.oracles import AgentError
-from raypfrl.sweeps.machine import about, cpus_here, git_commit
-from raypfrl.sweeps.results import Results, pack, unpack
-from raypfrl.sweeps.summary import where
+from raypfrl.sweeps.machine import about, announced, check_compiler, cpus_here
+from raypfrl.sweeps.results import ENDED, Results, pack, unpack
+from raypfrl.sweeps.source import source
+from raypfrl.sweeps.terminal import where
+from raypfrl.text import pasted
 from raypfrl.tracking import UNTRACKED, Tracker, Tracking
 
 
-def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
-    """Run ``config``, or go on where it stopped, and write its results to ``folder``; gives the exit status."""
+def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED, *, allow_mixed: bool = False) -> int:
+    """Run ``config``, or go on where it stopped, and write its results to ``folder``; gives the exit status.
+
+    As for a sweep, that is ``FAILED`` for what failed and is tried again; a run that diverged has ended with a result.
+    Raises SettingsError before anything is written.
+    """
     results, key = Results(folder, f"run-{config.key()}"), config.key()
-    if not results.left([config]):
-        (status,) = (row["status"] for row in results.trials.rows if row["trial"] == key)
-        print(f"already {status}; results in {folder}")
-        return 0 if status == "finished" else FAILED
+    left = results.left([config])
+    if said := results.agree(source(), left, mixed=allow_mixed):
+        print(said)
+    if not left and (row := results.row(key)):
+        print(f"already {row['status']}; results in {pasted(folder)}")
+        return 0
     if config.actors != "auto" and config.actors > len(config.agents()):
         raise SettingsError(f"actors = {config.actors}: there are {len(config.agents())} agents to host; lower it")
+    check_compiler([config])
+    if said := announced([config]):
+        print(said, flush=True)
     metrics: Mapping[str, Any] = {"status": "failed"}
     try:
         with agents_of(config, results) as agents, contextlib.closing(results):
@@ -44,22 +55,22 @@ def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED) -> int:
                     results.end(key, config, {"status": "failed", "message": str(error)})
                     print(f"failed: {error}")
     except KeyboardInterrupt:
-        print(f"\ninterrupted; the same command goes on from the last evaluation; results in {folder}")
+        print(f"\ninterrupted; the same command goes on from the last evaluation; results in {pasted(folder)}")
         return INTERRUPTED
-    print(f"theta in {results.checkpoint(key)}, {where(results.folder)}")
-    return 0 if metrics["status"] == "finished" else FAILED
+    print(f"theta in {pasted(results.checkpoint(key))}, {where(results.folder)}")
+    return 0 if metrics["status"] in ENDED else FAILED
 
 
 @contextlib.contextmanager
 def _tracked(config: RunConfig, results: Results, tracking: Tracking) -> Iterator[Tracker]:
     """The run's tracker, told at the end what the run's row says, if there is one."""
-    tracker = Tracker(results.folder, "run", tracking, git_commit())
-    tracker.start([config], {config.key(): f"{config.method} seed={config.seed}"})
+    tracker = Tracker(results.folder, "run", tracking, results.about)
+    tracker.start({config.key(): config.method})
     try:
         yield tracker
     finally:
-        if results.trials.rows:
-            tracker.end(config, results.trials.rows[-1], results.checkpoint(config.key()))
+        if row := results.row(config.key()):
+            tracker.end(config, row, results.checkpoint(config.key()))
         tracker.close()
 
 
@@ -67,7 +78,7 @@ def _tracked(config: RunConfig, results: Results, tracking: Tracking) -> Iterato
 def agents_of(config: RunConfig, results: Results) -> Iterator[Agents]:
     """The agents of one run, in process (``actors`` = 0) or on actors that share this machine's CPUs."""
     if config.actors == 0:
-        with terminable():
+        with terminable(), heard_in_time():
             yield InProcess(config)
         return
     import ray
@@ -94,4 +105,7 @@ def _line(metrics: Mapping[str, Any]) -> str:
         return f"round {metrics['round']}: {metrics['status']}: {message}"
     shown = {name: metrics.get(name, math.nan) for name in ("before/return", "after/return", "after/success")}
     known = {name: value for name, value in shown.items() if not math.isnan(value)}  # not every population has a goal
-    return f"round {metrics['round']}  " + "  ".join(f"{name} {value:.3f}" for name, value in known.items())
+    told = [f"round {metrics['round']}", *(f"{name} {value:.3f}" for name, value in known.items())]
+    if metrics["env_steps"]:  # training's, in seconds of computing: those of several actors are added up
+        told.append(f"{metrics['env_steps'] / metrics['kernel_seconds']:.3g} environment steps a second")
+    return "  ".join(told)

@@ -6,8 +6,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from raypfrl.config import RunConfig, SettingsError
-from raypfrl.metrics import BY_M_ADAPT, METRICS
+from raypfrl.metrics import BY_M_ADAPT, METRICS, size_of
+from raypfrl.settings import SettingsError
 from raypfrl.tracking.server import Trouble, check_server
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _sections(sweep: Sweep) -> dict[str, list[Any]]:
     import wandb_workspaces.reports.v2
 
     wr: Any = wandb_workspaces.reports.v2  # it does not say what it exports
-    configs = sweep.trials([0])
+    tested = sorted({m for config in sweep.trials([0]) for m in config.m_adapt}, key=size_of)
     swept, against = sweep.swept() or ("method",), sweep.against or (sweep.swept() or ("method",))[0]
     median: dict[str, Any] = {"groupby_aggfunc": "median", "groupby_rangefunc": "minmax"}
 
@@ -65,6 +65,7 @@ def _sections(sweep: Sweep) -> dict[str, list[Any]]:
         ],
         "Learning curves": [
             *(curve(AFTER, group) for group in swept),
+            *([curve(AFTER, "point")] if len(swept) > 1 else []),
             curve(AFTER, against, "trajectories"),
             *(curve(name, against) for name in ("before/return", f"held_out/{AFTER}", "after/success")),
         ],
@@ -79,7 +80,7 @@ def _sections(sweep: Sweep) -> dict[str, list[Any]]:
         "Few-shot adaptation": [
             wr.BarPlot(
                 title=f"{split}: return after one step of m trajectories (median)",
-                metrics=[BY_M_ADAPT.format(m_adapt=m, split=split, outcome="return") for m in _m_adapt(configs)],
+                metrics=[BY_M_ADAPT.format(m_adapt=m, split=split, outcome="return") for m in tested],
                 orientation="v", max_runs_to_show=1000, **median,
             )
             for split in ("train", "held_out")
@@ -88,9 +89,3 @@ def _sections(sweep: Sweep) -> dict[str, list[Any]]:
             *(curve(name, against) for name in METRICS if name in COST or name.startswith("diagnostics/"))
         ],
     }  # fmt: skip
-
-
-def _m_adapt(configs: list[RunConfig]) -> list[int | str]:
-    """Every m_adapt of a sweep, exact last."""
-    every = {m for config in configs for m in config.m_adapt}
-    return sorted(every, key=lambda m: float("inf") if m == "exact" else float(m))

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -16,6 +15,9 @@ from typing import Any, NamedTuple, Self
 
 from raypfrl.config import RunConfig
 from raypfrl.metrics import tracked
+from raypfrl.settings import SettingsError, did_you_mean
+from raypfrl.text import pasted
+from raypfrl.tracking.names import run_id
 
 PROJECT = "raypfrl"
 END = 30.0  # seconds that the driver waits for the writer after the last trial; it needs less than one
@@ -33,9 +35,13 @@ class Tracking(NamedTuple):
     log_theta: bool = False
 
     def resolved(self) -> str | None:
-        """offline, online, off; None where the configured key decides."""
+        """offline, online, off; None where the configured key decides. Raises SettingsError for another mode."""
         named = self.mode or os.environ.get("WANDB_MODE") or None
-        return _WANDB_MODES.get(named, named) if named else None
+        mode = _WANDB_MODES.get(named, named) if named else None
+        if mode not in (None, OFFLINE, ONLINE, OFF):
+            known = (OFFLINE, ONLINE, *_WANDB_MODES)
+            raise SettingsError(f"WANDB_MODE: {did_you_mean('mode', named, known)}")
+        return mode
 
 
 UNTRACKED = Tracking(OFF)
@@ -44,10 +50,9 @@ UNTRACKED = Tracking(OFF)
 class Tracker:
     """The driver's side: one line in the journal for every begin, row and end of a run, each round once."""
 
-    def __init__(self, folder: Path, sweep: str, tracking: Tracking, commit: str | None) -> None:
-        self._folder, self._sweep, self._tracking, self._commit = folder, sweep, tracking, commit
-        self._names: Mapping[str, str] = {}
-        self._group = sweep
+    def __init__(self, folder: Path, sweep: str, tracking: Tracking, code: Mapping[str, Any]) -> None:
+        self._folder, self._sweep, self._tracking, self._code = folder, sweep, tracking, code
+        self._labels: Mapping[str, str] = {}
         self.seconds = 0.0
         self._told = set[tuple[str, int | None]]()  # (run, round) of every row; (run, None) of every begin
         self._off = tracking.resolved() == OFF
@@ -57,9 +62,9 @@ class Tracker:
         """Tune pickles its callbacks to disk: what only this process needs stays out."""
         return {}
 
-    def start(self, configs: Sequence[RunConfig], names: Mapping[str, str]) -> Self:
-        """Open the journal, and start the writer. ``configs``: the group; ``names``: of the runs, by trial."""
-        self._names, self._group = names, f"{self._sweep}-{_settings_hash(configs)}"
+    def start(self, labels: Mapping[str, str]) -> Self:
+        """Open the journal, and start the writer. ``labels``: what tells a trial's point from the others, by key."""
+        self._labels = labels
         if not self._off:
             with self._harmless():
                 self._open()
@@ -86,9 +91,20 @@ class Tracker:
     def end(self, config: RunConfig, row: Mapping[str, str], theta: Path) -> None:
         """A run's last word: its row of trials.csv, without the settings, which are in the run's config."""
         with self._timed():
-            summary = {name: _value(name, cell) for name, cell in row.items() if name not in RunConfig.model_fields}
+            settings = config.described(self._swept)
+            summary = {name: number(name, cell) for name, cell in row.items() if name not in settings}
             files = [str(theta.relative_to(self._folder))] if self._tracking.log_theta and theta.exists() else []
             self._write({"event": "end", "run": self._begun(config), "summary": summary, "files": files})
+
+    def summarise(self, points: Sequence[Mapping[str, Any]], configs: Sequence[RunConfig]) -> None:
+        """The sweep's own run, after its last trial: its final table, one row a point. The writer adds the result files
+        and the figures."""
+        with self._timed():
+            run = run_id(self._sweep, f"summary-{_digest(*sorted({_point(config) for config in configs}))}")
+            title, shared = f"{self._sweep} summary", {"sweep": self._sweep}
+            self._begin(run, title, title, "summary", ["summary"], shared)
+            done = {"event": "end", "run": run, "summary": {"status": "finished"}, "files": []}
+            self._write({**done, "table": [dict(point) for point in points]})
 
     def close(self) -> None:
         """Let the writer finish, for at most ``END`` seconds."""
@@ -101,10 +117,25 @@ class Tracker:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-                say(f"W&B did not end within {END:g} s, and was left; `raypfrl sync {self._folder}` uploads everything")
+                upload = f"`raypfrl sync {pasted(self._folder)}`"
+                say(f"W&B did not end within {END:g} s, and was left; {upload} uploads everything")
 
     def _begun(self, config: RunConfig) -> str:
-        run = run_id(self._sweep, config)
+        run, label = run_id(self._sweep, config.key()), self._labels[config.key()]
+        shared = {"sweep": self._sweep, "trial": config.key(), "point": label, **config.described(self._swept)}
+        group = f"{self._sweep} {label} {_digest(_point(config))}"
+        tags = [config.population, config.method]
+        self._begin(run, f"{label} seed={config.seed}", group, config.method, tags, shared)
+        return run
+
+    @property
+    def _swept(self) -> Sequence[str]:
+        swept: Sequence[str] = self._code.get("swept", ())
+        return swept
+
+    def _begin(
+        self, run: str, name: str, group: str, job_type: str, tags: Sequence[str], config: Mapping[str, Any]
+    ) -> None:
         if (run, None) not in self._told:
             self._told.add((run, None))
             self._write(
@@ -112,15 +143,14 @@ class Tracker:
                     "event": "begin",
                     "run": run,
                     "project": self._tracking.project or os.environ.get("WANDB_PROJECT") or PROJECT,
-                    "group": self._group,
-                    "job_type": config.method,
-                    "name": self._names[config.key()],
-                    "tags": [self._sweep, config.population, config.method],
-                    "config": {"sweep": self._sweep, "trial": config.key(), **config.identity()},
-                    "commit": self._commit,
+                    "group": group,
+                    "job_type": job_type,
+                    "name": name,
+                    "tags": [self._sweep, *tags],
+                    "config": {"sweep": self._sweep, "source": self._code.get("source"), **config},
+                    "commit": self._code.get("git_commit"),
                 }
             )
-        return run
 
     def _write(self, event: Event) -> None:
         if not self._off:
@@ -143,11 +173,6 @@ class Tracker:
         self.seconds += time.perf_counter() - start
 
 
-def run_id(sweep: str, config: RunConfig) -> str:
-    """The W&B run of a trial, the same whenever and wherever it is run."""
-    return f"{re.sub(r'[^A-Za-z0-9_-]', '-', sweep)}-{config.key()}"
-
-
 def journal_of(folder: Path) -> Path:
     """Where the journal of a folder of results is."""
     return folder / "wandb" / "journal.jsonl"
@@ -159,16 +184,23 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _settings_hash(configs: Sequence[RunConfig]) -> str:
-    """Eight hex digits for the settings of a sweep, whatever the seeds."""
-    settings = {json.dumps(config.identity() | {"seed": None}, sort_keys=True) for config in configs}
-    return hashlib.sha256("\n".join(sorted(settings)).encode()).hexdigest()[:8]
+def _point(config: RunConfig) -> str:
+    """All settings but the seed, as text."""
+    return json.dumps(config.identity() | {"seed": None}, sort_keys=True)
 
 
-def _value(name: str, cell: str) -> str | float | None:
-    if name in ("trial", "status", "message"):
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
+
+
+def number(name: str, cell: str) -> str | float | None:
+    """A cell of trials.csv as W&B gets it; None for an empty one."""
+    if name in ("trial", "status", "message", "commit", "source"):
         return cell
-    return float(cell) if cell else None
+    try:
+        return float(cell) if cell else None
+    except ValueError:  # a column of words
+        return cell
 
 
 def command(module: str, folder: Path, *arguments: str) -> list[str]:

@@ -10,9 +10,8 @@ import os
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 CHECK = 5.0  # seconds
@@ -24,22 +23,37 @@ class Trouble(Exception):
 
 def check_server(seconds: float = CHECK) -> None:
     """Ask the server who we are, for at most ``seconds``. Raises Trouble."""
+    if ask("query Viewer { viewer { id } }", {}, seconds).get("viewer") is None:
+        raise Trouble(f"{server_url()} does not know the key")
+
+
+def lines_of(entity: str, project: str, run: str, seconds: float) -> int | None:
+    """How many rows the server has of a run; None where it does not say. Raises Trouble."""
+    query = """query RunResumeStatus($project: String, $entity: String, $name: String!) {
+        model(name: $project, entityName: $entity) { bucket(name: $name, missingOk: true) { historyLineCount } } }"""
+    found = ask(query, {"project": project, "entity": entity, "name": run}, seconds).get("model")
+    return ((found or {}).get("bucket") or {}).get("historyLineCount")
+
+
+def ask(query: str, variables: Mapping[str, str], seconds: float) -> dict[str, Any]:
+    """The server's answer to a GraphQL query, within ``seconds``. Raises Trouble."""
     url, key = server_url(), api_key()
     if key is None:
         raise Trouble(f"there is no key for {url} (`wandb login`, or WANDB_API_KEY)")
-    query = json.dumps({"query": "query Viewer { viewer { id } }", "variables": {}}).encode()
     login = f"Basic {base64.b64encode(f'api:{key}'.encode()).decode()}"
     try:
         headers = {"Content-Type": "application/json", "Authorization": login}
-        request = urllib.request.Request(f"{url}/graphql", query, headers)
+        asked = json.dumps({"query": query, "variables": dict(variables)}).encode()
+        request = urllib.request.Request(f"{url}/graphql", asked, headers)
         with deadline(seconds, "its answer"), urllib.request.urlopen(request, timeout=seconds) as answer:
-            viewer = json.load(answer)["data"]["viewer"]
+            data = json.load(answer)["data"]
+        if not isinstance(data, dict):
+            raise ValueError(f"not what W&B answers: {str(data)[:80]}")
     except urllib.error.HTTPError as error:
         raise Trouble(f"{url} answers {error.code} {error.reason}") from None
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise Trouble(f"{url} does not answer: {getattr(error, 'reason', error)}") from None
-    if viewer is None:
-        raise Trouble(f"{url} does not know the key")
+    return data
 
 
 def server_url() -> str:
@@ -60,7 +74,7 @@ def api_key() -> str | None:
         return key
     for path in (os.environ.get("NETRC"), "~/.netrc", "~/_netrc"):
         with contextlib.suppress(OSError, netrc.NetrcParseError):
-            known = netrc.netrc(Path(path).expanduser()) if path else None
+            known = netrc.netrc(os.path.expanduser(path)) if path else None
             if known and (entry := known.authenticators(urlsplit(server_url()).netloc)):
                 return entry[2]
     return None

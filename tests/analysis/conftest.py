@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.frames import RESULTS
+
 Rows = tuple[pd.DataFrame, pd.DataFrame]
 METHODS = ("exact", "first_order", "fedavg_pg")
+OUTCOME = ("status", "round", "after/return", "trajectories", "floats_sent", "seconds")
 GRIDWORLD = {
     "population": "gridworld", "oracle": "fused", "n": 8, "gamma": 0.9, "horizon": 15, "rounds": 80, "tau": 5,
     "alpha": 2.0, "beta": 0.3, "m_in": 10, "m_h": 10, "m_out": 10, "participants": "train",
@@ -35,7 +39,9 @@ def _run(settings: Mapping[str, Any], evaluations: list[dict[str, Any]]) -> Rows
     outcome = {
         "status": "finished",
         "after/return": last[-1]["return"],
+        "round": last[-1]["round"],
         "trajectories": last[-1]["trajectories"],
+        "floats_sent": 2 * 100 * settings["n"] * last[-1]["round"],
         "seconds": 1.0,
     }
     return pd.DataFrame([{"trial": trial, **settings, **outcome}]), pd.DataFrame(
@@ -106,6 +112,19 @@ def few_shot(seeds: int) -> Iterator[Rows]:
         yield _run({**NAVIGATION, "method": "independent", "tau": 1, "participants": "held_out", "seed": seed}, rows)
 
 
+def few_shot_judges(seeds: int) -> Iterator[Rows]:
+    """The same seeds, judged three times."""
+    for evaluation_seed in range(3):
+        for trials, rows in few_shot(seeds):
+            again = trials.assign(
+                evaluation_seed=evaluation_seed, trial=[f"{t}-{evaluation_seed}" for t in trials["trial"]]
+            )
+            yield (
+                again,
+                rows.assign(trial=again["trial"].iloc[0], **{"return": rows["return"] + 0.01 * evaluation_seed}),
+            )
+
+
 def local_steps(seeds: int) -> Iterator[Rows]:
     points = [(tau, beta) for tau in (1, 2, 5, 10, 20) for beta in dict.fromkeys((1.5 / tau, 0.3))]
     for (tau, beta), method, seed in itertools.product(points, ("exact", "first_order"), range(seeds)):
@@ -148,6 +167,8 @@ SWEEPS: Mapping[str, Callable[[int], Iterator[Rows]]] = {
     "curvature_bottleneck_100": curvature_bottleneck,
     "curvature_remedies": curvature_remedies,
     "few_shot": few_shot,
+    "few_shot_100": few_shot,
+    "few_shot_judges": few_shot_judges,
     "local_steps": local_steps,
     "matched_budget": matched_budget,
 }
@@ -164,7 +185,7 @@ def write(directory: Path, name: str, seeds: int) -> Path:
         "sweep": name, "command": f"raypfrl sweep {name}", "swept": ["method", "alpha", "beta", "tau", "m_h"],
         "versions": {"python": "3.11.7", "raypfrl": "0.1.0", "torch": None}, "git_commit": "0" * 40,
         "machine": {"system": "Linux", "cpus": 2}, "starts": [{"wall": 12.5, "kernels": 9.25}],
-        "trials": {t.pop("trial"): t for t in trials.to_dict("records")},
+        "trials": {t.pop("trial"): t for t in trials.drop(columns=list(OUTCOME)).to_dict("records")},
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(about))
     if name == "few_shot":
@@ -188,7 +209,7 @@ def _noise() -> pd.DataFrame:
 def _rollouts() -> pd.DataFrame:
     r = np.random.default_rng(0)
     goal, rows = np.array([0.78, 0.17]), []
-    for phase, noise in (("before", 0.9), ("after", 0.35)):
+    for phase, noise in (("before", 0.9), ("after", 0.35), ("from scratch", 0.9)):
         for episode, start in enumerate(np.random.default_rng(1).uniform(-1, 1, (12, 2))):
             at = start
             for h in range(21):
@@ -206,6 +227,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(directory, name, 24 if name.endswith("_100") else 10)
     (directory / "curvature_noise").mkdir()
     _noise().to_csv(directory / "curvature_noise" / "noise.csv", index=False)
+    shutil.copytree(RESULTS / "table1", directory / "table1")  # not made up: its panels read each sweep in its own way
     return directory
 
 

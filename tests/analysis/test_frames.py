@@ -67,6 +67,11 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no plan": (lambda f: (f / "sweep.json").unlink(), "no sweep.json; this is not the folder"),
     "empty plan": (lambda f: (f / "sweep.json").write_text("{}"), "no list of the planned trials"),
     "cut-off plan": (lambda f: (f / "sweep.json").write_text('{"sweep": '), "not JSON"),
+    "a plan in another encoding": (lambda f: (f / "sweep.json").write_bytes(b"\xff{}"), "not JSON"),
+    "a letter in a number": (
+        lambda f: edit(f / "trials.csv", lambda lines: [*lines[:-1], lines[-1].replace(",finished,", ",finished,x")]),
+        r"damaged \(\S+ = 'x",
+    ),
     "no rows": (lambda f: edit(f / "evaluations.csv", lambda lines: lines[:1]), "no rows; finish the sweep first"),
     "nothing at all": (lambda f: (f / "trials.csv").write_text(""), "not a CSV table"),
     "another table": (lambda f: (f / "trials.csv").write_text("a,b\n1,2\n"), "no column trial, seed, method, status"),
@@ -105,6 +110,14 @@ def test_only_settings_that_tell_points_apart_are_named(tmp_path: Path, write_sw
     assert local["rounds"].nunique() > 1  # implied by tau
     assert telling(local) == ["method", "beta", "tau"]
     assert label(local.iloc[0].to_dict(), telling(local)) == "exact beta=1.5 tau=1 seed=0"
+
+
+def test_all_settings_that_were_drawn_are_named(tmp_path: Path, write_sweep: Write) -> None:
+    """One that is different for every point would hide the other."""
+    trials = load(write_sweep(tmp_path, "local_steps", 1)).trials
+    drawn = trials.assign(alpha=range(len(trials)), beta=[1 / (n + 1) for n in range(len(trials))])
+    assert telling(drawn) == ["method", "alpha"]
+    assert telling(drawn, ("method", "beta", "alpha")) == ["method", "alpha", "beta"]
 
 
 def test_what_a_sweep_writes_is_what_is_read(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
 import strikes
 from scene import plan, values
 
 from raypfrl.federation import train
+from raypfrl.sweeps.cluster import connected
+from raypfrl.sweeps.machine import about
 from raypfrl.sweeps.results import Results, pack
 
 
@@ -29,9 +30,8 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def two_cpus(orders: Path) -> Iterator[None]:
     """A local Ray for a module's tests."""
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
+    with connected(2):  # which waits for Ray for as long as a busy machine needs
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def quiet(orders: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     """The sweep undisturbed, one process after the other in this one: no actor, no driver to lose."""
     folder = tmp_path_factory.mktemp("quiet") / "sweep"
     results = Results(folder, "quiet")
-    results.begin(plan(), {})
+    results.begin(plan(), about(1))
     for config in plan():
         training = train(config)
         for metrics in training:

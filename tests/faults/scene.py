@@ -16,11 +16,12 @@ from raypfrl.sweeps.results import Results, unpack
 SWEEP = Sweep(
     base={
         "population": "gridworld", "oracle": "fused", "n": 3, "rounds": 3, "tau": 2, "m_in": 3, "m_h": 4, "m_out": 2,
-        "m_eval": 8, "evaluate": 1, "actors": 2, "round_timeout": 5.0,
+        "m_eval": 8, "evaluate": 1, "actors": 2,
     },
     grids=[{"method": ["exact", "first_order"]}],
     seeds=1,
 )  # fmt: skip
+PATIENCE = 10.0  # seconds of round_timeout where an agent hangs: a loaded machine may take some for a round
 TIMED = ("seconds", "kernel_seconds", "evaluation_seconds")
 
 
@@ -39,17 +40,18 @@ def values(folder: Path) -> dict[str, Any]:
     }
 
 
-def plan() -> list[RunConfig]:
-    return SWEEP.trials()
+def plan(**settings: Any) -> list[RunConfig]:
+    return SWEEP.with_settings(settings).trials()
 
 
 def launched(folder: Path, configs: list[RunConfig] | None = None, **options: Any) -> int:
     """Run the sweep with everything that can be struck in its place; the exit status."""
-    from raypfrl.sweeps import launch
+    from raypfrl.sweeps import recorder, trial
+    from raypfrl.sweeps.launch import launch
 
-    before = launch.Trial, launch.Recorder
-    launch.Trial, launch.Recorder = strikes.StruckTrial, strikes.StruckRecorder  # type: ignore[misc]
+    before = trial.Trial, recorder.Recorder
+    trial.Trial, recorder.Recorder = strikes.StruckTrial, strikes.StruckRecorder  # type: ignore[misc]
     try:
-        return launch.launch(SWEEP.swept(), configs or plan(), Results(folder, "faults"), **options)
+        return launch(SWEEP.swept(), configs or plan(), Results(folder, "faults"), **options)
     finally:
-        launch.Trial, launch.Recorder = before  # type: ignore[misc]
+        trial.Trial, recorder.Recorder = before  # type: ignore[misc]

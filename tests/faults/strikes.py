@@ -13,15 +13,15 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import ray
 
 from raypfrl import RunConfig
-from raypfrl.federation import Evaluation, Update
+from raypfrl.federation import Call, Evaluation, Update
 from raypfrl.federation.actors import AgentHost
-from raypfrl.sweeps import launch
+from raypfrl.sweeps import recorder, trial
 from raypfrl.sweeps.recorder import Recorder
 from raypfrl.sweeps.results import Results
 from raypfrl.sweeps.trial import Trial
@@ -60,6 +60,12 @@ def _carry_out(what: str) -> None:
         time.sleep(3600)
     elif what == "term":
         os.kill(os.getpid(), signal.SIGTERM)
+    elif what == "group":  # as timeout, systemd and containers do
+        os.killpg(0, signal.SIGTERM)
+    elif what == "impatient":  # Ctrl-C, and again
+        for _ in range(3):
+            os.killpg(0, signal.SIGINT)
+            time.sleep(0.1)
     elif what == "memory":
         hoard = [np.ones(2**24) for _ in range(64)]  # 128 MiB each
         time.sleep(60 + len(hoard))
@@ -70,15 +76,15 @@ def _carry_out(what: str) -> None:
 class StruckHost(AgentHost):
     """Struck when the work of a round is done and not yet sent: as far into a round as can be lost."""
 
-    def local_updates(self, config: RunConfig, numbers: list[int], theta: Any, round: int) -> list[Update]:
-        updates = super().local_updates(config, numbers, theta, round)
-        if AGENT in numbers:
+    def answers(self, config: RunConfig, calls: list[Call], round: int, phase: int) -> list[Update]:
+        updates = super().answers(config, calls, round, phase)
+        if AGENT in [call.agent for call in calls]:
             strike("agent", round)
         return updates
 
-    def evaluations(self, config: RunConfig, numbers: list[int], theta: Any, round: int) -> list[Evaluation]:
-        evaluations = super().evaluations(config, numbers, theta, round)
-        if AGENT in numbers:
+    def evaluations(self, config: RunConfig, calls: list[Call], round: int) -> list[Evaluation]:
+        evaluations = super().evaluations(config, calls, round)
+        if AGENT in [call.agent for call in calls]:
             strike("evaluation", round)
         return evaluations
 
@@ -115,16 +121,16 @@ def struck_end(self: Results, key: str, config: RunConfig, metrics: Mapping[str,
 _end = Results.end
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> NoReturn:
     """The command ``raypfrl`` with everything that can be struck in its place."""
-    from raypfrl.cli import main as raypfrl
+    from raypfrl.cli import program
 
-    launch.Trial, launch.Recorder = StruckTrial, StruckRecorder  # type: ignore[misc]
+    trial.Trial, recorder.Recorder = StruckTrial, StruckRecorder  # type: ignore[misc]
     Results.end = struck_end  # type: ignore[method-assign]
-    return raypfrl(arguments)
+    program(arguments)
 
 
 if __name__ == "__main__":
     import strikes  # by this name, under which Ray's workers can import it too
 
-    sys.exit(strikes.main(sys.argv[1:]))
+    strikes.main(sys.argv[1:])

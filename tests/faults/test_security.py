@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 LISTENING = "0A"
 LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
@@ -13,6 +16,8 @@ LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 SCRIPT = """
 import sys
 from pathlib import Path
+
+import pytest
 
 from raypfrl.sweeps.cluster import connected
 from raypfrl.federation.actors import AgentActor
@@ -38,13 +43,14 @@ with connected(2):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             cells = line.split()
             if cells[3] == "0A" and cells[9] in sockets:
-                print(cells[1].split(":")[0])
+                print("listens on", cells[1].split(":")[0])
 """
 
 
+@pytest.mark.ray
 def test_a_local_run_listens_on_loopback_only() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=True)
-    addresses = done.stdout.split()
+    addresses = re.findall(r"^listens on (\w+)$", done.stdout, re.MULTILINE)
     assert len(addresses) >= 3, "raylet, GCS and workers listen"
     assert set(addresses) <= set(LOOPBACK)
 

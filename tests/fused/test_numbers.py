@@ -1,4 +1,4 @@
-"""Philox against its published test vectors; tanh and exp over all of float32."""
+"""Philox against its published test vectors; tanh and exp over all of float32, sin, cos and log where they are used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from raypfrl.oracles.fused.approximations import exp, tanh
+from raypfrl.oracles.fused.approximations import cos, exp, log, sin, tanh
 from raypfrl.oracles.fused.lanes import counting, records
 from raypfrl.oracles.fused.philox import draw, philox
 
@@ -50,7 +50,7 @@ def draws(m: int, answer: NDArray[np.float32]) -> None:
     for block in range(m // 16):
         trajectory = counting(block * 16, 16)
         for index in range(2):
-            u = draw((1, 2, 3, 4), index, trajectory)
+            u = draw((1, 2, 3, 4, 0), index, trajectory)
             for word in range(4):
                 rows[block, 4 * index + word] = u[word]
 
@@ -133,3 +133,51 @@ def test_tanh_and_exp_of_nan_and_infinities() -> None:
     np.testing.assert_allclose(answer[:4], [np.nan, 1.0, -1.0, 0.0], rtol=TANH_ERROR)
     exp_of(x, answer)
     np.testing.assert_allclose(answer[:4], [np.nan, np.exp(88), np.exp(-80), 1.0], rtol=1e-6)
+
+
+@numba.njit
+def sin_cos_of(x: NDArray[np.float32], sines: NDArray[np.float32], cosines: NDArray[np.float32]) -> None:
+    """sin and cos of an array whose length is a multiple of 16."""
+    X, S, C = records(x, 0, 0, 16), records(sines, 0, 0, 16), records(cosines, 0, 0, 16)
+    for i in range(x.size // 16):
+        S[i], C[i] = sin(X[i]), cos(X[i])
+
+
+@numba.njit
+def log_of(x: NDArray[np.float32], answer: NDArray[np.float32]) -> None:
+    """log of an array whose length is a multiple of 16."""
+    X, Y = records(x, 0, 0, 16), records(answer, 0, 0, 16)
+    for i in range(x.size // 16):
+        Y[i] = log(X[i])
+
+
+@pytest.mark.parametrize("largest", [1.0, 4.0, 100.0, 8192.0])
+def test_sin_and_cos_are_accurate_to_a_float32_of_size_1(largest: float) -> None:
+    x = np.random.default_rng(0).uniform(-largest, largest, 2**18).astype(np.float32)
+    x[:4] = 0.0, largest, -largest, np.float32(np.pi)
+    sines, cosines = np.empty((2, len(x)), np.float32)
+    sin_cos_of(x, sines, cosines)
+    exact = x.astype(np.float64)
+    error = max(np.abs(sines - np.sin(exact)).max(), np.abs(cosines - np.cos(exact)).max())
+    assert 1e-8 < error <= 8e-8  # half a unit in the last place of 1 is 6e-8
+    assert np.abs(np.abs([sines, cosines]).max() - 1) <= 6e-8
+    small = np.abs(exact) < 1
+    assert np.abs(sines[small] / np.where(exact == 0, 1, np.sin(exact))[small] - 1)[exact[small] != 0].max() <= 1.2e-7
+
+
+def test_sin_and_cos_beyond_their_range_are_no_numbers() -> None:
+    x = np.tile(np.array([np.nan, np.inf, -np.inf, 8193.0, -1e30, 1e38, 8192.0, -8192.0], np.float32), 2)
+    for answer in np.empty((2, 2, 16), np.float32):
+        sin_cos_of(x, *answer)
+        assert np.isnan(answer[:, :6]).all()
+        assert np.isfinite(answer[:, 6:8]).all()
+
+
+def test_log_of_every_number_that_is_drawn() -> None:
+    """1 - u, for each of the 2^24 uniform numbers."""
+    x = (np.arange(1, 2**24 + 1) / 2**24).astype(np.float32)
+    answer = np.empty_like(x)
+    log_of(x, answer)
+    exact = np.log(x[:-1].astype(np.float64))
+    assert answer[-1] == 0
+    assert 1e-8 < np.abs(answer[:-1] / exact - 1).max() <= 8.1e-8

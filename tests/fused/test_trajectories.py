@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-from types import ModuleType
 
 import gymnasium
 import numpy as np
@@ -13,7 +11,7 @@ import torch
 from scipy import stats
 
 from raypfrl.oracles.fused import Trajectories
-from raypfrl.populations import Population
+from raypfrl.populations import Compiled, Population
 from raypfrl.streams import Stream
 from tests.fused.families import FAMILIES, STREAM, fused, vectors
 
@@ -66,9 +64,12 @@ def test_the_environment_goes_the_same_way(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_tasks_functions_run_as_plain_numpy(family: str) -> None:
     population = FAMILIES[family]
-    functions: ModuleType = importlib.import_module(type(population.train[0]).__module__)
+    task = population.train[0]
+    assert isinstance(task, Compiled)
+    functions = task.kernel
+    assert functions is not None
     batch = fused(population).trajectories(vectors(population.policy)[0], 40, STREAM)
-    constants = np.array(functions.constants(population.train[0]), np.float32)
+    constants = np.array(functions.constants(task), np.float32)
     if family == "gridworld":
         row, column = np.divmod(batch.observations[:, 0], 5)
         state = row.astype(np.float32), column.astype(np.float32)
@@ -136,8 +137,21 @@ def test_every_part_of_a_streams_name_matters(family: str) -> None:
         dataclasses.replace(STREAM, **{part: getattr(STREAM, part) - 1})
         for part in ("seed", "agent", "round", "step", "purpose")
     ]
+    names += [dataclasses.replace(STREAM, part=part) for part in (1, 2**20 - 1)]
     batches = [oracle.trajectories(theta, 30, name).actions.tobytes() for name in names]
     assert len(set(batches)) == len(names)
+
+
+def test_the_numbers_of_a_name_never_change() -> None:
+    """They are part of every result that was ever written; the first row had no part when it was."""
+    oracle = fused(FAMILIES["gridworld"])
+    for part, start, actions in (
+        (0, 22, [0, 1, 3, 3, 3, 2, 2, 1, 3, 1, 0, 3, 1, 0, 3, 1]),
+        (3, 15, [0, 0, 3, 1, 3, 1, 0, 2, 2, 2, 2, 1, 3, 3, 2, 2]),
+    ):
+        batch = oracle.trajectories(np.zeros(100), 1, dataclasses.replace(STREAM, part=part))
+        assert batch.observations[0, 0] == start
+        assert batch.actions[0].tolist() == actions
 
 
 def test_no_two_trajectories_of_a_batch_are_the_same() -> None:

@@ -16,7 +16,7 @@ import pytest
 from raypfrl import RunConfig
 from raypfrl.metrics import METRICS
 from raypfrl.tracking import Tracker, Tracking
-from raypfrl.tracking.journal import run_id
+from raypfrl.tracking.names import run_id
 from tests.tracking.loopback import KEY, Loopback
 
 CONFIG = RunConfig(population="gridworld", method="exact", oracle="exact", rounds=9, tau=1, evaluate=1, n=2)
@@ -57,8 +57,8 @@ def row(round: int, status: str = "finished") -> dict[str, str]:
 def begun(folder: Path, *configs: RunConfig, **options: Any) -> Tracker:
     """A tracker of a sweep called tiny, with its writer."""
     folder.mkdir(exist_ok=True)
-    names = {config.key(): f"exact seed={config.seed}" for config in configs or (CONFIG,)}
-    return Tracker(folder, "tiny", Tracking(**options), "0" * 40).start(configs or [CONFIG], names)
+    labels = {config.key(): "exact" for config in configs or (CONFIG,)}
+    return Tracker(folder, "tiny", Tracking(**options), {"git_commit": "0" * 40}).start(labels)
 
 
 def tell(folder: Path, rounds: Sequence[int], status: str | None = "finished", **options: Any) -> str:
@@ -69,7 +69,7 @@ def tell(folder: Path, rounds: Sequence[int], status: str | None = "finished", *
     if status is not None:
         tracker.end(CONFIG, row(rounds[-1], status), folder / "checkpoints" / "none.npz")
     tracker.close()
-    return run_id("tiny", CONFIG)
+    return run_id("tiny", CONFIG.key())
 
 
 def inspect(segment: Path) -> list[dict[str, Any]]:

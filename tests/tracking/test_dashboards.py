@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import builtins
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raypfrl import SettingsError
 from raypfrl.cli import main
-from raypfrl.listing import sweep_files
 from raypfrl.sweeps import load
+from raypfrl.sweeps.sweep import shipped
 from raypfrl.tracking.dashboards import publish
 
 
@@ -22,16 +21,16 @@ def panels(workspace: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("path", sweep_files(), ids=lambda path: path.stem)
-def test_every_sweep_has_a_dashboard(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", shipped())
+def test_every_sweep_has_a_dashboard(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("wandb_workspaces")
-    sweep = load(path)
+    sweep = load(path := shipped()[name])
     against = sweep.against or (sweep.swept() or ("method",))[0]
     assert against in (*sweep.swept(), "method")
     assert main(["dashboard", str(path), "--entity", "lab", "--project", "study", "--dry-run"]) == 0
     workspace = json.loads(capsys.readouterr().out)
-    assert (workspace["entity"], workspace["project"], workspace["displayName"]) == ("lab", "study", path.stem)
-    assert path.stem in json.dumps(workspace["spec"]["section"]["runSets"][0]["filters"])
+    assert (workspace["entity"], workspace["project"], workspace["displayName"]) == ("lab", "study", name)
+    assert name in json.dumps(workspace["spec"]["section"]["runSets"][0]["filters"])
     shown = panels(workspace)
     seeds, median = shown[f"Return after adaptation against {against}"]
     assert seeds["config"]["xAxis"] == f"config:{against}.value"
@@ -49,7 +48,7 @@ def test_every_sweep_has_a_dashboard(path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_few_shot_curve_has_every_m_adapt() -> None:
     pytest.importorskip("wandb_workspaces")
-    path = next(path for path in sweep_files() if path.stem == "few_shot")
+    path = shipped()["few_shot"]
     workspace = json.loads(publish("few_shot", load(path), "lab", "study", dry_run=True))
     _, held_out = panels(workspace)["Few-shot adaptation"]
     metrics = held_out["config"]["metrics"]
@@ -66,7 +65,7 @@ def test_without_the_package_one_line_says_what_to_install(monkeypatch: pytest.M
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(SettingsError, match="pip install"):
-        publish("few_shot", load(sweep_files()[0]), "lab", "study", dry_run=True)
+        publish("few_shot", load(next(iter(shipped().values()))), "lab", "study", dry_run=True)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -75,4 +74,4 @@ def test_publishing_to_nobody_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     with pytest.raises(SettingsError, match="does not answer"):
-        publish("few_shot", load(sweep_files()[0]), "lab", "study", dry_run=False)
+        publish("few_shot", load(next(iter(shipped().values()))), "lab", "study", dry_run=False)

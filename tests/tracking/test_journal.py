@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from raypfrl import RunConfig
+from raypfrl.cli import main
 from raypfrl.metrics import METRICS
 from raypfrl.sweeps.recorder import Recorder
 from raypfrl.sweeps.results import Results
+from raypfrl.sweeps.tensorboard import TensorBoard
 from raypfrl.tracking import Tracker, Tracking, journal
-from raypfrl.tracking.journal import Journal, journal_of, run_id
+from raypfrl.tracking.journal import Journal, journal_of
 from tests.tracking.conftest import CONFIG, metrics, row
 from tests.tracking.loopback import KEY
 
@@ -25,8 +27,8 @@ def no_writer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tracker(folder: Path, config: RunConfig = CONFIG, **options: object) -> Tracker:
-    names = {config.key(): "exact m_h=10 seed=0"}
-    return Tracker(folder, "tiny", Tracking(**options), "c0ffee").start([config], names)  # type: ignore[arg-type]
+    labels, code = {config.key(): "exact m_h=10"}, {"git_commit": "c0ffee", "source": "abad1dea"}
+    return Tracker(folder, "tiny", Tracking(**options), code).start(labels)  # type: ignore[arg-type]
 
 
 def events(folder: Path) -> list[dict[str, object]]:
@@ -40,15 +42,16 @@ def test_a_run_is_named_after_its_settings(tmp_path: Path) -> None:
     begin = events(tmp_path)[0]
     assert begin["project"] == "raypfrl"
     assert begin["run"] == f"tiny-{CONFIG.key()}"
-    assert str(begin["group"]).startswith("tiny-")
+    assert str(begin["group"]).startswith("tiny exact m_h=10 ")
     assert begin["job_type"] == "exact"
     assert begin["name"] == "exact m_h=10 seed=0"
     assert begin["tags"] == ["tiny", "gridworld", "exact"]
     assert begin["commit"] == "c0ffee"
-    assert begin["config"] == {"sweep": "tiny", "trial": CONFIG.key(), **CONFIG.identity()}
+    told = {"sweep": "tiny", "source": "abad1dea", "trial": CONFIG.key(), "point": "exact m_h=10"}
+    assert begin["config"] == {**told, **CONFIG.identity()}
 
 
-def test_a_group_holds_all_seeds_of_the_same_settings(tmp_path: Path) -> None:
+def test_a_group_is_a_point_with_all_its_seeds(tmp_path: Path) -> None:
     groups = []
     for number, config in enumerate(
         (CONFIG, CONFIG.model_copy(update={"seed": 7}), CONFIG.model_copy(update={"m_h": 7}))
@@ -79,10 +82,6 @@ def test_a_damaged_line_is_left_out(tmp_path: Path, line: bytes) -> None:
     assert list(Journal(path).new()) == sound
 
 
-def test_ids_are_made_of_what_wandb_takes() -> None:
-    assert run_id("my sweep/α", CONFIG) == f"my-sweep---{CONFIG.key()}"
-
-
 def test_the_variables_and_the_option_name_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_PROJECT", "by-variable")
     for folder, options in (("variable", {}), ("option", {"project": "by-option"})):
@@ -102,6 +101,19 @@ def test_each_round_is_told_once_over_all_starts(tmp_path: Path) -> None:
     told = events(tmp_path)
     assert [event["event"] for event in told] == ["begin", *["row"] * 5]
     assert [event["row"]["round"] for event in told[1:]] == [0, 1, 2, 3, 4]  # type: ignore[index]
+
+
+def test_the_sweeps_own_run_has_the_final_table(tmp_path: Path) -> None:
+    """At every end of the sweep anew; it is the same run."""
+    for after in (0.25, 0.5):
+        one = tracker(tmp_path)
+        one.summarise([{"point": "exact", "seeds": 1, "after": after}], [CONFIG])
+        one.close()
+    begin, *ends = events(tmp_path)
+    assert (begin["job_type"], begin["tags"]) == ("summary", ["tiny", "summary"])
+    assert begin["name"] == "tiny summary"
+    assert {end["run"] for end in ends} == {begin["run"]}
+    assert [end["table"] for end in ends] == [[{"point": "exact", "seeds": 1, "after": x}] for x in (0.25, 0.5)]
 
 
 def test_a_line_that_a_crash_cut_off_is_told_again(tmp_path: Path) -> None:
@@ -176,6 +188,18 @@ def test_option_and_variable_name_the_mode(
     assert Tracking(option).resolved() == mode
 
 
+def test_a_mode_that_wandb_does_not_know_is_refused_like_an_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["run", "gridworld", "exact", "--out", str(tmp_path / "out")]
+    assert main([*command, "--tracking", "garbage"]) == 2
+    monkeypatch.setenv("WANDB_MODE", "onlin")
+    assert main(command) == 2
+    assert "WANDB_MODE: unknown mode 'onlin': did you mean 'online'?" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert Tracking("off").resolved() == "off"
+
+
 def test_off_writes_nothing_and_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "command", lambda *_: pytest.fail("a process"))
     one = tracker(tmp_path, mode="off")
@@ -204,7 +228,8 @@ def test_a_journal_that_cannot_be_written_stops_nothing(
 def test_what_tune_pickles_holds_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     one = tracker(tmp_path)
-    recorder = Recorder(Results(tmp_path / "results", "tiny"), [CONFIG], (), one)
+    board = TensorBoard(tmp_path, {})
+    recorder = Recorder(Results(tmp_path / "results", "tiny"), [CONFIG], {}, one, board)
     assert KEY.encode() not in pickle.dumps(recorder)
     assert KEY.encode() not in pickle.dumps(one)
     one.close()

@@ -15,9 +15,10 @@ import pytest
 
 from raypfrl.cli import main
 from raypfrl.metrics import BY_M_ADAPT
-from raypfrl.sweeps.results import SETTINGS
-from raypfrl.tracking import journal
+from raypfrl.tracking import journal, writer
 from raypfrl.tracking.journal import Journal
+from raypfrl.tracking.server import Trouble
+from raypfrl.tracking.writer import Writer
 from tests.tracking.conftest import (
     CONFIG,
     begun,
@@ -57,7 +58,9 @@ def logged(folder: Path) -> dict[tuple[str, int, str], float]:
     found: dict[tuple[str, int, str], float] = {}
     for segment in segments(folder):
         records = inspect(segment)
-        trial = next(r["run"]["config"]["update"]["trial"] for r in records if r["type"] == "run")
+        trial = next(r["run"]["config"]["update"].get("trial") for r in records if r["type"] == "run")
+        if trial is None:  # the sweep's own
+            continue
         for item in history(records):
             new = {(trial, item["round"], name): v for name, v in item.items() if name.startswith("m_adapt_")}
             assert not set(new) & set(found), "a round is there twice"
@@ -98,9 +101,9 @@ def test_files_hold_every_evaluation_and_the_trials_row(tmp_path: Path) -> None:
     summary = last_summary(records)
     (trial,) = table(tmp_path / "out" / "trials.csv")
     for name, cell in trial.items():
-        if name in SETTINGS:
+        if name in CONFIG.identity():
             assert name in config
-        elif cell and name not in ("trial", "status"):
+        elif cell and name not in ("trial", "status", "commit", "source"):
             assert summary[name] == float(cell)
         else:
             assert summary.get(name, "") == cell
@@ -116,7 +119,10 @@ def test_files_hold_every_evaluation_and_the_trials_row(tmp_path: Path) -> None:
         path for path in segment.parent.glob("files/**/*") if path.is_file()
     ]  # no theta, code, packages, machine
     steps = [(r["metric"].get("name", "*"), r["metric"].get("step_metric")) for r in records if r["type"] == "metric"]
-    assert steps == [("round", None), ("trajectories", None), ("*", "round")]
+    assert steps == [("round", None), ("trajectories", None), *[("*", "round")] * 3]
+    hidden = [r["metric"].get("glob_name", r["metric"].get("name")) for r in records if r["type"] == "metric"
+              and r["metric"]["options"].get("hidden")]  # fmt: skip
+    assert hidden == ["round", "trajectories", "m_adapt_0/*", "m_adapt_exact/*"]
 
 
 def test_a_run_that_diverged_says_so(tmp_path: Path) -> None:
@@ -126,6 +132,22 @@ def test_a_run_that_diverged_says_so(tmp_path: Path) -> None:
     assert last_summary(records)["message"] == "why"
     assert [record["run"]["tags"][-1] for record in records if record["type"] == "run"][-1] == "diverged"
     assert next(record["exit"] for record in records if record["type"] == "exit")["exit_code"] == 1
+
+
+@pytest.mark.parametrize(("cut", "status"), [(0, "finished"), (1, "interrupted")])
+def test_a_kill_between_the_row_and_the_journals_last_line_leaves_no_run_open(
+    tmp_path: Path, cut: int, status: str
+) -> None:
+    """The writer outlives the driver, and finds the trial's row. A row that is cut off is none."""
+    one = begun(tmp_path)
+    one.record(CONFIG, metrics(0))
+    told = row(0)
+    text = ",".join(told) + "\n" + ",".join(told.values())
+    (tmp_path / "trials.csv").write_text(text.rsplit(",", cut)[0] + "\n" * (not cut))
+    one.close()
+    summary = last_summary(inspect(segments(tmp_path)[0]))
+    assert summary["status"] == status
+    assert summary.get("after/return") == (0.25 if status == "finished" else metrics(0)["after/return"])
 
 
 def test_after_ctrl_c_nothing_is_missing(tmp_path: Path, stopped: Callable[[int], None]) -> None:
@@ -220,7 +242,7 @@ def test_a_wandb_that_raises_or_hangs_stops_nothing(
     monkeypatch.setattr(journal, "END", 2.0)  # 30 s in earnest
     start = time.monotonic()
     assert main([*QUICK, "--out", str(tmp_path / "out")]) == 0
-    assert time.monotonic() - start < 30  # not an hour
+    assert time.monotonic() - start < 600  # not an hour, however busy the machine is
     assert len(table(tmp_path / "out" / "trials.csv")) == 1
     if "sleep" in init:
         assert "did not end within 2 s" in capfd.readouterr().err
@@ -230,6 +252,22 @@ def test_a_wandb_that_raises_or_hangs_stops_nothing(
     monkeypatch.setattr(journal, "END", 30.0)
     tell(tmp_path / "out", (4,))  # whatever comes next finds the journal, and writes everything
     assert {len(history(inspect(segment))) for segment in segments(tmp_path / "out")} == {4, 1}
+
+
+def test_an_import_of_wandb_is_not_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it can take longer than a begin may, and what is imported by half stays so in its process."""
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> None:
+            if name == "wandb":
+                raise ImportError("it is not there")
+
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    monkeypatch.setattr(writer, "deadline", lambda *_: pytest.fail("there was a deadline"))
+    with pytest.raises(Trouble, match="import wandb: it is not there"):
+        Writer(tmp_path, online=True)._opened({"run": "x"})
 
 
 def test_results_are_the_same_with_tracking_off_and_on_and_offline_keeps_to_itself(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from raypfrl import SettingsError
 from raypfrl.cli import main
+from raypfrl.tracking.names import run_id
 from raypfrl.tracking.sync import sync
 from tests.tracking.conftest import (
     CONFIG,
@@ -37,7 +39,12 @@ def test_a_run_arrives_as_it_is(tmp_path: Path, server: Loopback, capfd: pytest.
     assert run["summary"]["after/return"] == 0.25
     assert run["exit"] == 0
     assert (run["displayName"], run["jobType"]) == ("exact seed=0", "exact")
-    assert run["groupName"].startswith("tiny-")
+    assert run["groupName"].startswith("tiny exact ")
+    defined = {
+        metric.get("1") or metric["2"]: metric["6"] for metric in json.loads(run["config"])["_wandb"]["value"]["m"]
+    }
+    hidden = {name for name, flags in defined.items() if 2 in flags}  # the client's number for it
+    assert hidden == {"round", "trajectories", "m_adapt_0/*", "m_adapt_exact/*"}  # no panel shows what another shows
     assert run["tags"] == ["tiny", "gridworld", "exact"]
     assert '"m_h"' in run["config"]
     seen = server.requests
@@ -45,6 +52,33 @@ def test_a_run_arrives_as_it_is(tmp_path: Path, server: Loopback, capfd: pytest.
     assert "1 of 1 runs are up" in capfd.readouterr().out
     assert server.requests == seen
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+def test_the_sweeps_own_run_holds_table_results_and_figures(tmp_path: Path, server: Loopback) -> None:
+    """As artifacts, committed; offline it holds the table, and a sync brings the rest."""
+    for file in ("trials.csv", "evaluations.csv", "sweep.json", "report.html", "figures/curve.pdf"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(file)
+    one = begun(tmp_path, mode="offline")
+    one.record(CONFIG, metrics(0))
+    one.end(CONFIG, row(0), tmp_path / "none")
+    one.summarise([{"point": "exact", "seeds": 1, "after": 0.5}, {"point": "first_order", "alpha": "a"}], [CONFIG])
+    one.close()
+    assert not server.artifacts
+    assert sync(tmp_path) == 0
+    (summary,) = (run for run in server.runs.values() if run["jobType"] == "summary")
+    assert summary["summary"]["status"] == "finished"
+    assert summary["summary"]["points"]["nrows"] == 2
+    kept = {name.removeprefix("tiny-"): (x["state"], x["files"]) for name, x in server.artifacts.items()}
+    state, files = kept.pop("results")
+    assert (state, set(files)) == ("COMMITTED", {"trials.csv", "evaluations.csv", "sweep.json"})
+    assert all(text.decode() == name for name, text in files.items())
+    state, files = kept.pop("figures")
+    assert (state, set(files)) == ("COMMITTED", {"report.html", "figures/curve.pdf"})
+    ((state, table),) = kept.values()
+    assert state == "COMMITTED"
+    assert json.loads(table["points.table.json"])["data"] == [["exact", 1, 0.5, None], ["first_order", None, None, "a"]]
+    assert sync(tmp_path) == 0
 
 
 def test_a_trial_that_goes_on_goes_on_in_its_run(tmp_path: Path, server: Loopback) -> None:
@@ -76,6 +110,38 @@ def test_sync_uploads_what_is_not_there_yet_and_nothing_twice(
     assert server.requests == seen
     assert server.rounds(id) == [0, 1, 2, 3, 4]
     assert server.runs[id]["summary"]["status"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("operation", "status"),
+    [
+        ("RunResumeStatus", 409), ("file_stream", 403), pytest.param("UpsertBucket", 404, marks=pytest.mark.slow),
+        pytest.param("RunResumeStatus", 500, marks=pytest.mark.slow),
+        pytest.param("UpsertBucket", 409, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_a_run_that_the_server_refuses_holds_up_no_other(
+    tmp_path: Path, server: Loopback, capfd: pytest.CaptureFixture[str], operation: str, status: int
+) -> None:
+    """409: it was deleted there. It is named with the reason, and tried again with the next sync."""
+    configs = [CONFIG.model_copy(update={"seed": seed}) for seed in range(3)]
+    one = begun(tmp_path, *configs, mode="offline")
+    for config in configs:
+        one.record(config, metrics(0))
+        one.end(config, row(0), tmp_path / "none")
+    one.close()
+    first, *others = (run_id("tiny", config.key()) for config in configs)
+    server.refused[operation, first] = status
+    assert sync(tmp_path) == 1
+    told = capfd.readouterr().err
+    assert f"1 of 3: exact seed=0 ({first}) is not up: " in told
+    assert (str(status) if operation != "file_stream" else "took 0 of 1 rows") in told
+    assert [server.rounds(id) for id in others] == [[0], [0]]
+    assert not server.runs.get(first, {}).get("history")
+    server.refused.clear()
+    assert sync(tmp_path) == 0
+    assert "2 of 3 runs are up" in capfd.readouterr().out
+    assert server.rounds(first) == [0]
 
 
 @pytest.mark.slow

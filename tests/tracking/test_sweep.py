@@ -47,15 +47,19 @@ def finish(process: subprocess.Popen[str], seconds: float = 120.0) -> str:
     return out
 
 
+@pytest.mark.ray
 def test_every_trial_is_a_run(tmp_path: Path) -> None:
     out = finish(start(tmp_path, tiny(tmp_path, 3)))
     folder = tmp_path / "out"
-    assert len(segments(folder)) == 4
+    assert len(segments(folder)) == 4 + 1
     assert logged(folder) == outcomes(table(folder / "evaluations.csv"))
     runs = [next(r["run"] for r in inspect(segment) if r["type"] == "run") for segment in segments(folder)]
-    assert {run["display_name"] for run in runs} == {f"{m} seed={s}" for m in ("exact", "first_order") for s in (0, 1)}
-    assert len({run["run_group"] for run in runs}) == 1
-    for command in ("python -m analysis report ", "tensorboard --logdir ", "wandb leet ", "raypfrl sync "):
+    points = {f"{m} seed={s}" for m in ("exact", "first_order") for s in (0, 1)}
+    assert {run["display_name"] for run in runs} == {*points, "tiny summary"}
+    for method in ("exact", "first_order"):
+        assert len({run["run_group"] for run in runs if run["job_type"] == method}) == 1, "its seeds together"
+    assert len({run["run_group"] for run in runs}) == 3
+    for command in ("raypfrl report ", "tensorboard --logdir ", "wandb leet ", "raypfrl sync "):
         assert f"\n  {command}{folder}" in out
     assert list((folder / "tune").rglob("events.out.tfevents.*"))
     assert 0 < json.loads((folder / "sweep.json").read_text())["starts"][0]["tracking"] < 30
@@ -91,7 +95,9 @@ def test_an_online_sweep_shows_the_same_history(tmp_path: Path, server: Loopback
         if name.startswith("m_adapt_")
     }
     assert sent == told
-    assert len(server.runs) == len(table(tmp_path / "out" / "trials.csv"))
-    assert all(sorted(set(server.rounds(id))) == server.rounds(id) for id in server.runs)
+    trials = [id for id, run in server.runs.items() if run["jobType"] != "summary"]
+    assert len(trials) == len(table(tmp_path / "out" / "trials.csv")) == len(server.runs) - 1
+    assert all(sorted(set(server.rounds(id))) == server.rounds(id) for id in trials)
+    assert {artifact["state"] for artifact in server.artifacts.values()} == {"COMMITTED"}
     assert all(run["summary"]["status"] == "finished" for run in server.runs.values())
     assert logged(tmp_path / "out") == told

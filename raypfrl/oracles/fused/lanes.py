@@ -2,8 +2,9 @@
 
 A ``Lanes`` value is a short vector (16 float32 numbers unless said otherwise), lane l belonging to the l-th trajectory
 of the block. Compiled code writes it like a NumPy array: ``+ - * /``, comparisons, ``np.where``, ``np.minimum`` and
-``np.maximum``, ``np.sqrt``, ``np.abs``, ``np.floor``, ``np.take`` with Lanes as indices, ``astype(np.int32)``. So the
-functions of a task are plain NumPy and can be run as such. A plain number next to Lanes stands for all lanes.
+``np.maximum``, ``np.sqrt``, ``np.abs``, ``np.floor``, ``np.take`` with Lanes as indices, ``astype(np.int32)``, and what
+``approximations`` adds. So the functions of a task are plain NumPy and can be run as such. A plain number next to Lanes
+stands for all lanes.
 
 Every operation is one IEEE operation a lane, none is fused or reordered: the compiler is told nothing that would let
 it (no fast-math flag), and no operation mixes lanes. Hence the same bits on every machine.
@@ -26,7 +27,7 @@ from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, lower_cast, models, overload_method, register_model
+from numba.extending import intrinsic, lower_builtin, lower_cast, models, overload, overload_method, register_model
 
 Lanes = Any  # in annotations of compiled functions; NumPy arrays do where a function runs uncompiled
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -158,6 +159,7 @@ _provide(operator.truediv, 2, None, _arithmetic("fdiv"))
 _provide(operator.neg, 1, None, _arithmetic("fneg", "neg"))
 _provide(operator.xor, 2, None, _arithmetic("", "xor"))
 _provide(operator.and_, 2, None, _arithmetic("", "and_"))
+_provide(operator.or_, 2, None, _arithmetic("", "or_"))
 _provide(operator.rshift, 2, None, _arithmetic("", "lshr"))
 _provide(np.minimum, 2, None, _smaller)
 _provide(np.maximum, 2, None, _larger)
@@ -249,6 +251,24 @@ def power_of_two(typingctx: Any, exponent: Any) -> Any:
 
 
 @intrinsic
+def mantissa_and_exponent(typingctx: Any, x: Any) -> Any:
+    """(a in [1, 2), n) with x = a 2^n, both float32, for x > 0 that is not denormal."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        def each(number: int) -> ir.Value:
+            return ir.Constant(kind, [number] * x.width)
+
+        kind = ir.VectorType(_i32, x.width)
+        bits = builder.bitcast(args[0], kind)
+        exponent = builder.sub(builder.lshr(bits, each(23)), each(127))
+        mantissa = builder.or_(builder.and_(bits, each(0x7FFFFF)), each(127 << 23))
+        pair = builder.bitcast(mantissa, _llvm(x)), builder.sitofp(exponent, _llvm(x))
+        return context.make_tuple(builder, sig.return_type, pair)
+
+    return signature(types.UniTuple(x, 2), x), codegen
+
+
+@intrinsic
 def multiply_high(typingctx: Any, factor: Any, lanes: Any) -> Any:
     """The upper 32 bits of factor x lanes, for a 32-bit ``factor`` and uint32 lanes."""
 
@@ -270,6 +290,60 @@ def counting(typingctx: Any, first: Any, width: Any) -> Any:
         return builder.add(_splat(builder, start, to.width), ir.Constant(_llvm(to), list(range(to.width))))
 
     return signature(to, first, width), codegen
+
+
+# ---- what a block of trajectories needs ---------------------------------------------------------------------------
+
+
+@intrinsic
+def some(typingctx: Any, condition: Any) -> Any:
+    """Whether it holds in any lane."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        bits = ir.IntType(condition.width)
+        return builder.icmp_unsigned("!=", builder.bitcast(args[0], bits), ir.Constant(bits, 0))
+
+    return signature(types.boolean, condition), codegen
+
+
+@intrinsic
+def total(typingctx: Any, lanes: Any) -> Any:
+    """The sum over float32 lanes that hold whole numbers, as int64."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        answer = _i64(0)
+        for lane in range(lanes.width):
+            answer = builder.add(answer, builder.fptosi(builder.extract_element(args[0], _i32(lane)), _i64))
+        return answer
+
+    return signature(types.int64, lanes), codegen
+
+
+@intrinsic
+def chosen(typingctx: Any, condition: Any, new: Any, old: Any) -> Any:
+    """A state, that is a tuple of Lanes: the new one in the lanes where the condition holds, in the others the old."""
+    if new != old:
+        raise TypingError(f"a kernel's state is {old} before a transition and {new} after it")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        pairs = zip(*(cgutils.unpack_tuple(builder, state) for state in args[1:]), strict=True)
+        return context.make_tuple(builder, new, [builder.select(args[0], *pair) for pair in pairs])
+
+    return signature(new, condition, new, old), codegen
+
+
+def as_number(like: Lanes, value: Lanes) -> Lanes:
+    """What a task says of a state as float32 Lanes: 1 where it is true, nan everywhere where it says None."""
+    raise NotImplementedError("compiled code alone calls it")
+
+
+@overload(as_number, jit_options={"forceinline": True}, strict=False)
+def _as_number(like: Any, value: Any) -> Any:
+    if isinstance(value, types.NoneType):
+        return lambda like, value: np.full_like(like, np.nan)
+    if isinstance(value, LanesType) and value.dtype == types.boolean:
+        return lambda like, value: np.where(value, 1.0, 0.0)
+    return lambda like, value: np.zeros_like(like) + value
 
 
 # ---- arrays of Lanes ----------------------------------------------------------------------------------------------

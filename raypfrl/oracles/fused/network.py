@@ -1,4 +1,4 @@
-"""What a policy brings to the compiled estimators: the way from observation to logits, and back."""
+"""What a policy brings to the compiled estimators: the way from observation to the outputs y, and back."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from raypfrl.oracles.fused.lanes import Lanes
 class Network(NamedTuple):
     """The compiled functions of a policy.
 
-    forward(theta, xi, h): observation -> logits of decision h
-    forward_tangent(theta, v, xi, h): dlogits, along v
-    backward(theta, xi, horizon, gradient): score of all decisions -> gradient, one trajectory a lane
-    backward_tangent(theta, v, xi, horizon, gradient): score and dscore of all decisions -> gradient
+    forward(theta, xi, h): observation -> outputs of decision h
+    forward_tangent(theta, v, xi, h): doutputs, along v
+    backward(theta, xi, end, gradient): score of the decisions below ``end`` -> gradient, one trajectory a lane
+    backward_tangent(theta, v, xi, end, gradient): score and dscore of these decisions -> gradient
     feature(xi, h, j): the j-th of the state's features, which a baseline is linear in; after forward
     """
 

@@ -1,10 +1,10 @@
 """The random numbers of the compiled rollouts: Philox-4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011).
 
-Key: the stream's seed and agent. Counter: (draw, trajectory, round, step and purpose). So a trajectory's numbers depend
-on its stream and its place in the batch alone, whatever else is in the batch or the block.
+Key: the stream's seed and agent. Counter: (part and draw, trajectory, round, step and purpose). So a trajectory's
+numbers depend on its stream and its place in the batch alone, whatever else is in the batch or the block.
 
-Each draw gives four numbers in [0, 1): draw 0 is for the initial state, draw 1 + h // 4 has the action of decision h
-as its number h % 4.
+Each of a part's ``streams.DRAWS`` draws gives four numbers in [0, 1): draw 0 is for the initial state, draw 1 + h // 4
+has the action of decision h as its number h % 4.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def uniform(word: Lanes) -> Lanes:
 
 
 @jit
-def draw(key: tuple[int, int, int, int], index: int, trajectory: Lanes) -> tuple[Lanes, Lanes, Lanes, Lanes]:
-    """The four numbers of draw ``index`` for each trajectory; ``key`` is the stream's four words."""
-    seed, agent, round_, step = key
-    c0 = np.full_like(trajectory, index)
+def draw(key: tuple[int, int, int, int, int], index: int, trajectory: Lanes) -> tuple[Lanes, Lanes, Lanes, Lanes]:
+    """The four numbers of draw ``index`` for each trajectory; ``key`` is the stream's words."""
+    seed, agent, round_, step, part = key
+    c0 = np.full_like(trajectory, part + index)
     c2, c3 = np.full_like(trajectory, round_), np.full_like(trajectory, step)
     w0, w1, w2, w3 = philox(c0, trajectory, c2, c3, seed, agent)
     return uniform(w0), uniform(w1), uniform(w2), uniform(w3)

@@ -6,59 +6,33 @@ along a tangent dy:     d log pi(a|.) = dy_a - p . dy          dp_b = p_b (dy_b 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 
 from raypfrl.oracles.fused.approximations import exp
+from raypfrl.oracles.fused.head import Head, Slots
 from raypfrl.oracles.fused.lanes import Lanes, jit, registers
 
 
-class Slots(NamedTuple):
-    """Where a decision's record xi[h, .] keeps what; the policy's own slots come last."""
-
-    reward: int  # gamma^h r_h
-    success: int  # 1 in the goal region
-    action: int
-    slope: int  # psi_h . v
-    slopes: int  # z_{0:h} . v
-    observation: int
-    logits: int  # after sample(): the probabilities p
-    dlogits: int  # along the tangent v; after slope(): dp
-    score: int
-    dscore: int
-    own: int
-
-
-def slots(inputs: int, actions: int) -> Slots:
-    """The layout for observations of ``inputs`` numbers."""
-    logits = 5 + inputs
-    return Slots(0, 1, 2, 3, 4, 5, logits, *(logits + part * actions for part in (1, 2, 3, 4)))
-
-
-class Softmax(NamedTuple):
-    """The compiled functions of the head."""
-
-    sample: Callable[..., Lanes]
-    score: Callable[..., None]
-    slope: Callable[..., Lanes]
-    score_tangent: Callable[..., None]
-
-
-def softmax(at: Slots, actions: int, lanes: int) -> Softmax:
+def softmax(at: Slots, actions: int, lanes: int) -> Head:
     """The head for one number of actions and lanes."""
 
     @jit
-    def sample(xi: Lanes, h: int, u: Lanes) -> Lanes:
-        """The action a_h that u in [0, 1) selects: the first whose cumulative probability exceeds u."""
+    def noise(u: Lanes) -> Lanes:
+        """Uniform numbers as they are."""
+        return u
+
+    @jit
+    def sample(xi: Lanes, h: int, into: Lanes) -> Lanes:
+        """The action a_h that u in [0, 1) selects: the first whose cumulative probability exceeds u; outputs become
+        the probabilities p."""
+        u = xi[h, at.action]
         p = registers(actions, lanes)
-        top = xi[h, at.logits]
+        top = xi[h, at.outputs]
         for a in range(1, actions):
-            top = np.maximum(top, xi[h, at.logits + a])
+            top = np.maximum(top, xi[h, at.outputs + a])
         total = np.zeros_like(u)
         for a in range(actions):
-            p[a] = exp(xi[h, at.logits + a] - top)
+            p[a] = exp(xi[h, at.outputs + a] - top)
             total = total + p[a]
         cumulative = np.zeros_like(u)
         action = np.zeros_like(u)
@@ -66,17 +40,22 @@ def softmax(at: Slots, actions: int, lanes: int) -> Softmax:
             cumulative = cumulative + p[a]
             action = action + np.where(cumulative <= u * total, 1.0, 0.0)
         for a in range(actions):
-            xi[h, at.logits + a] = p[a] * (1.0 / total)
+            xi[h, at.outputs + a] = p[a] * (1.0 / total)
         xi[h, at.action] = action
         return action.astype(np.int32)
+
+    @jit
+    def taken(xi: Lanes, h: int, i: int) -> Lanes:
+        """The action's number."""
+        return xi[h, at.action]
 
     @jit
     def residual(xi: Lanes, h: int, a: int) -> Lanes:
         """d log pi / dy_a = 1[a = a_h] - p_a."""
         others = np.zeros_like(xi[h, at.action])
         for b in range(actions):
-            others = others + np.where(xi[h, at.action] == b, 0.0, xi[h, at.logits + b])
-        return np.where(xi[h, at.action] == a, others, -xi[h, at.logits + a])
+            others = others + np.where(xi[h, at.action] == b, 0.0, xi[h, at.outputs + b])
+        return np.where(xi[h, at.action] == a, others, -xi[h, at.outputs + a])
 
     @jit
     def score(xi: Lanes, h: int, weight: Lanes) -> None:
@@ -86,15 +65,15 @@ def softmax(at: Slots, actions: int, lanes: int) -> Softmax:
 
     @jit
     def slope(xi: Lanes, h: int) -> Lanes:
-        """psi_h . v, the derivative of log pi(a_h|s_h) along v; dlogits become dp."""
-        taken = xi[h, at.dlogits]
+        """psi_h . v; doutputs become dp."""
+        taken = xi[h, at.doutputs]
         for a in range(1, actions):
-            taken = np.where(xi[h, at.action] == a, xi[h, at.dlogits + a], taken)
+            taken = np.where(xi[h, at.action] == a, xi[h, at.doutputs + a], taken)
         dlog_pi = np.zeros_like(taken)
         for a in range(actions):
-            dlog_pi = dlog_pi + xi[h, at.logits + a] * (taken - xi[h, at.dlogits + a])
+            dlog_pi = dlog_pi + xi[h, at.outputs + a] * (taken - xi[h, at.doutputs + a])
         for a in range(actions):
-            xi[h, at.dlogits + a] = xi[h, at.logits + a] * (xi[h, at.dlogits + a] - taken + dlog_pi)
+            xi[h, at.doutputs + a] = xi[h, at.outputs + a] * (xi[h, at.doutputs + a] - taken + dlog_pi)
         return dlog_pi
 
     @jit
@@ -103,6 +82,6 @@ def softmax(at: Slots, actions: int, lanes: int) -> Softmax:
         for a in range(actions):
             one = residual(xi, h, a)
             xi[h, at.score + a] = one * weight
-            xi[h, at.dscore + a] = one * dweight - xi[h, at.dlogits + a] * weight
+            xi[h, at.dscore + a] = one * dweight - xi[h, at.doutputs + a] * weight
 
-    return Softmax(sample, score, slope, score_tangent)
+    return Head(noise, sample, taken, score, slope, score_tangent)

@@ -2,8 +2,8 @@
 
 The entry function of an estimator, for one family of tasks and policies, stands in a file of its own in the user's
 cache folder (``RAYPFRL_CACHE``, else the XDG cache). The file's name carries a hash of all that goes into the machine
-code: this package's sources, the task's functions, the sizes, the compiler's version. So numba's own cache, which lies
-beside that file and looks at that file alone, is never stale; it tells CPUs apart by itself.
+code: this package's sources, the task's kernel (``fingerprint``), the sizes, the compiler's version. So numba's own
+cache, which lies beside that file and looks at that file alone, is never stale; it tells CPUs apart by itself.
 """
 
 from __future__ import annotations
@@ -19,21 +19,19 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
+from raypfrl.oracles.fused.fingerprint import fingerprint
+from raypfrl.populations.population import Kernel
 
 Estimator = Callable[..., None]
-COMPILED_FUNCTIONS = ("initial", "observe", "transition", "measure")  # of a task
-
 _SOURCE = '''\
 """Written by raypfrl.oracles.fused.specialise; what was compiled from it lies beside it. Safe to delete."""
 
 from raypfrl.oracles.fused.estimators import entry
-from raypfrl.oracles.fused.specialise import Sizes, build
+from raypfrl.oracles.fused.specialise import asked_for
 
-estimator = build({sizes}).{name}
+estimator = asked_for("{digest}").{name}
 
 
 @entry
@@ -43,47 +41,58 @@ def {name}({arguments}):
 
 
 class Sizes(NamedTuple):
-    """What the code is compiled for: the task's module, the network's module and function, and three sizes."""
+    """What the code is compiled for, beside a kernel: the network's and the head's module and function, the policy's
+    shape (``estimators.Shape``), and the lanes."""
 
-    task: str
     network: str
-    inputs: int
-    actions: int
+    head: str
+    shape: tuple[int, int, int, int]
     lanes: int
 
 
+_ASKED: dict[str, tuple[Kernel, Sizes]] = {}  # what this process has asked for, by the digest in the file's name
+
+
 @functools.cache
-def build(sizes: Sizes) -> Any:
+def asked_for(digest: str) -> Any:
     """The estimators for one family, as functions that numba compiles when they are called."""
-    from raypfrl.oracles.fused.estimators import estimators
+    from raypfrl.oracles.fused.estimators import Shape, estimators
 
-    task = importlib.import_module(sizes.task)
-    network = getattr(importlib.import_module(f"raypfrl.oracles.fused.{sizes.network}"), sizes.network)
-    return estimators(task, network, sizes.inputs, sizes.actions, sizes.lanes)
+    kernel, sizes = _ASKED[digest]
+    network, head = (
+        getattr(importlib.import_module(f"raypfrl.oracles.fused.{name}"), name) for name in (sizes.network, sizes.head)
+    )
+    return estimators(kernel, network, head, Shape(*sizes.shape), sizes.lanes)
 
 
 @functools.cache
-def compiled(sizes: Sizes, name: str) -> Estimator:
+def compiled(kernel: Kernel, sizes: Sizes, name: str) -> Estimator:
     """The estimator ``name``, compiled; from disk if some process of this user has compiled it before.
 
-    Raises RuntimeError where it is not on disk and this package's files are no longer what was imported.
+    Raises TypeError for a kernel whose functions use what cannot be compiled, and RuntimeError where numba is told to
+    compile nothing, and where the estimator is not on disk and this package's files are no longer what was imported.
     """
+    import numba
     from filelock import FileLock
     from numba.core.registry import cpu_target
 
-    task = _task_text(sys.modules[sizes.task])
-    entry = cache_folder() / f"{name}_{_digest(repr(sizes), task, *_VERSIONS, *_SOURCES)}.py"
+    if numba.config.DISABLE_JIT:
+        raise RuntimeError("numba compiles nothing here: unset NUMBA_DISABLE_JIT, or set oracle to autodiff")
+    functions = fingerprint(*kernel.compiled)
+    digest = _digest(repr(sizes), functions, *_VERSIONS, *_SOURCES)
+    _ASKED[digest] = kernel, sizes
+    entry = cache_folder() / f"{name}_{digest}.py"
     cpu = repr(cpu_target.target_context.codegen().magic_tuple())
     done = entry.with_suffix(f".{_digest(cpu)}")
     if done.exists():
         return _load(entry, name)
     with FileLock(entry.with_suffix(".lock")):  # one process compiles, the others wait and load
         if not entry.exists():
-            estimator = getattr(build(sizes), name)
+            estimator = getattr(asked_for(digest), name)
             if _sources() != _SOURCES:  # else new code might be kept under the old code's name
                 raise RuntimeError(f"{Path(__file__).parent} changed under a running process; start it again")
             arguments = inspect.signature(estimator.py_func).parameters
-            _write(entry, _SOURCE.format(sizes=sizes, name=name, arguments=", ".join(arguments)))
+            _write(entry, _SOURCE.format(digest=digest, name=name, arguments=", ".join(arguments)))
         function = _load(entry, name)
         done.touch()
     return function
@@ -112,15 +121,6 @@ def _sources() -> list[str]:
 
 _SOURCES = _sources()  # as imported: before anything else of the package that is compiled
 _VERSIONS = [sys.version, *(importlib.metadata.version(package) for package in ("numba", "llvmlite", "numpy"))]
-
-
-def _task_text(task: ModuleType) -> str:
-    """The task's compiled functions as they are in memory: code, and the numbers of their file that they use."""
-    functions = [getattr(task, name) for name in COMPILED_FUNCTIONS]
-    used = [(f.__globals__[name], name) for f in functions for name in f.__code__.co_names if name in f.__globals__]
-    numbers = [(name, x.tobytes() if isinstance(x, np.ndarray) else x) for x, name in used if not inspect.ismodule(x)]
-    codes = [(code.co_code, code.co_consts, code.co_names) for code in (f.__code__ for f in functions)]
-    return repr((codes, numbers))
 
 
 def _digest(*texts: str) -> str:

@@ -7,46 +7,46 @@ from __future__ import annotations
 
 import numpy as np
 
+from raypfrl.oracles.fused.head import Slots
 from raypfrl.oracles.fused.lanes import Lanes, add_at, jit
 from raypfrl.oracles.fused.network import Network
-from raypfrl.oracles.fused.softmax import Slots
 
 
-def tabular(at: Slots, inputs: int, actions: int, lanes: int) -> Network:
-    """The compiled table for one number of actions and lanes."""
+def tabular(at: Slots, inputs: int, actions: int, free: int, lanes: int) -> Network:
+    """The compiled table for one number of actions and lanes; it has no free outputs."""
 
     @jit
     def forward(theta: Lanes, xi: Lanes, h: int) -> None:
         """The logits of decision h."""
         row = (xi[h, at.observation] * actions).astype(np.int32)
         for a in range(actions):
-            xi[h, at.logits + a] = np.take(theta, row + a)
+            xi[h, at.outputs + a] = np.take(theta, row + a)
 
     @jit
     def forward_tangent(theta: Lanes, v: Lanes, xi: Lanes, h: int) -> None:
-        """dlogits = v[s]."""
+        """doutputs = v[s]."""
         row = (xi[h, at.observation] * actions).astype(np.int32)
         for a in range(actions):
-            xi[h, at.dlogits + a] = np.take(v, row + a)
+            xi[h, at.doutputs + a] = np.take(v, row + a)
 
     @jit
-    def scatter(theta: Lanes, xi: Lanes, horizon: int, column: int, gradient: Lanes) -> None:
+    def scatter(theta: Lanes, xi: Lanes, end: int, column: int, gradient: Lanes) -> None:
         for k in range(theta.size):
             gradient[k] = np.zeros_like(gradient[k])
-        for h in range(horizon + 1):
+        for h in range(end):
             row = (xi[h, at.observation] * actions).astype(np.int32)
             for a in range(actions):
                 add_at(gradient, row + a, xi[h, column + a])
 
     @jit
-    def backward(theta: Lanes, xi: Lanes, horizon: int, gradient: Lanes) -> None:
+    def backward(theta: Lanes, xi: Lanes, end: int, gradient: Lanes) -> None:
         """gradient[s] = the sum of score over the decisions in s."""
-        scatter(theta, xi, horizon, at.score, gradient)
+        scatter(theta, xi, end, at.score, gradient)
 
     @jit
-    def backward_tangent(theta: Lanes, v: Lanes, xi: Lanes, horizon: int, gradient: Lanes) -> None:
+    def backward_tangent(theta: Lanes, v: Lanes, xi: Lanes, end: int, gradient: Lanes) -> None:
         """gradient[s] = the sum of dscore over the decisions in s."""
-        scatter(theta, xi, horizon, at.dscore, gradient)
+        scatter(theta, xi, end, at.dscore, gradient)
 
     @jit
     def feature(xi: Lanes, h: int, j: int) -> Lanes:
