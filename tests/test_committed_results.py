@@ -1,4 +1,5 @@
-"""The committed results can be had again: one trial of every sweep, run anew, gives the same bytes."""
+"""The committed results can be had again: one trial of every sweep, run anew, gives the same bytes, or, where the last
+bits are the CPU's, the same numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from own import offered
 
@@ -28,7 +30,7 @@ def test_the_papers_sweeps_are_committed() -> None:
 
 @pytest.mark.parametrize("folder", SWEEPS, ids=lambda folder: folder.relative_to(RESULTS).as_posix())
 def test_a_trial_run_anew_has_the_same_bytes(folder: Path) -> None:
-    """The cheapest trial; every number of every evaluation, as text."""
+    """The cheapest trial; every number of every evaluation, as text where its bytes are promised."""
     about = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
     with offered(about["sweep"]):
         compare(folder, about["trials"])
@@ -47,12 +49,18 @@ def compare(folder: Path, planned: dict[str, dict[str, Any]]) -> None:
         for row in evaluation_rows(key, metrics)
         if str(metrics["round"]) in kept
     ]
-    if config.population in ("gridworld", "garnet"):  # theta has the same bytes everywhere; NumPy's exp and BLAS, which
-        again, committed = rounded(again), rounded(committed)  # these evaluations use, differ in the last bit by CPU
-    assert again == committed
+    if config.oracle == "fused" and config.population == "navigation":  # all of it has the same bytes on every CPU
+        assert again == committed
+        return
+    # On another CPU NumPy's exp, BLAS and torch round the last bit otherwise. A fused theta keeps its bytes, and so
+    # does its drift, but not its exact evaluation; the float64 of other oracles promises neither (docs/reliability.md).
+    measured = ["return", "success", "final_distance", *(["drift"] if config.oracle != "fused" else [])]
+    assert [others(row, measured) for row in again] == [others(row, measured) for row in committed]
+    for name in measured:
+        anew, was = ([float(row[name] or "nan") for row in rows] for rows in (again, committed))
+        np.testing.assert_allclose(anew, was, rtol=1e-10, atol=1e-13, err_msg=name)
 
 
-def rounded(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The measured numbers to ten digits."""
-    measured = ("return", "success", "final_distance")
-    return [{**row, **{name: f"{float(row[name]):.10g}" for name in measured}} for row in rows]
+def others(row: dict[str, str], measured: list[str]) -> dict[str, str]:
+    """What is no measured number, or an empty one."""
+    return {name: text for name, text in row.items() if name not in measured or not text}

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,7 +78,7 @@ class Host:
     """A node as a process of its own, started by ``prefix`` (a namespace and what is mounted or routed there)."""
 
     def __init__(self, prefix: list[str], *arguments: str, **more: str) -> None:
-        environment = {**os.environ, "RAY_TMPDIR": f"/tmp/rp{os.getpid()}", **more}
+        environment = {**os.environ, "RAY_TMPDIR": f"{tempfile.gettempdir()}/rp{os.getpid()}", **more}
         self._process = subprocess.Popen(
             [*prefix, *RAY, "start", "--block", *arguments],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=environment,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from raypfrl import SettingsError
+from raypfrl import RunConfig, SettingsError
 from raypfrl.cli import main
 from raypfrl.tracking.names import run_id
 from raypfrl.tracking.sync import sync
@@ -112,6 +112,17 @@ def test_sync_uploads_what_is_not_there_yet_and_nothing_twice(
     assert server.runs[id]["summary"]["status"] == "finished"
 
 
+def three_offline(folder: Path) -> list[RunConfig]:
+    """The settings of three trials that ended offline in the folder."""
+    configs = [CONFIG.model_copy(update={"seed": seed}) for seed in range(3)]
+    one = begun(folder, *configs, mode="offline")
+    for config in configs:
+        one.record(config, metrics(0))
+        one.end(config, row(0), folder / "none")
+    one.close()
+    return configs
+
+
 @pytest.mark.parametrize(
     ("operation", "status"),
     [
@@ -124,12 +135,7 @@ def test_a_run_that_the_server_refuses_holds_up_no_other(
     tmp_path: Path, server: Loopback, capfd: pytest.CaptureFixture[str], operation: str, status: int
 ) -> None:
     """409: it was deleted there. It is named with the reason, and tried again with the next sync."""
-    configs = [CONFIG.model_copy(update={"seed": seed}) for seed in range(3)]
-    one = begun(tmp_path, *configs, mode="offline")
-    for config in configs:
-        one.record(config, metrics(0))
-        one.end(config, row(0), tmp_path / "none")
-    one.close()
+    configs = three_offline(tmp_path)
     first, *others = (run_id("tiny", config.key()) for config in configs)
     server.refused[operation, first] = status
     assert sync(tmp_path) == 1
@@ -284,12 +290,7 @@ def test_a_server_that_goes_away_during_a_sync(
     tmp_path: Path, server: Loopback, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It says what is left, ends, and the same command goes on."""
-    configs = [CONFIG.model_copy(update={"seed": seed}) for seed in range(3)]
-    one = begun(tmp_path, *configs, mode="offline")
-    for config in configs:
-        one.record(config, metrics(0))
-        one.end(config, row(0), tmp_path / "none")
-    one.close()
+    three_offline(tmp_path)
     server.refuse_after = 8
     assert sync(tmp_path) == 1
     told = capfd.readouterr()
