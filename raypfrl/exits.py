@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import io
 import os
+import select
 import signal
 import sys
 import threading
@@ -69,7 +70,11 @@ def heard_in_time() -> Iterator[None]:
                     said = f"\ninterrupted in a call that did not return within {DEAF:g} s; the same command goes on\n"
                     os.write(sys.stderr.fileno(), said.encode())
                     os._exit(INTERRUPTED)
-                return
+                # Who hears it may swallow it (a finalizer, a callback), so the next one is watched too. In this order:
+                # one that has been heard is never waited for again.
+                heard.clear()
+                if select.select([reader], [], [], 0)[0]:
+                    os.read(reader, 1024)
 
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

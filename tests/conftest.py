@@ -4,6 +4,7 @@ the mark of those that start Ray."""
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import own
@@ -14,6 +15,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """torch scripts its forward-mode decompositions at the first jvp, and warns of itself."""
     config.addinivalue_line("filterwarnings", "ignore:.torch.jit.script. is deprecated:DeprecationWarning")
     os.environ["WANDB_MODE"] = "disabled"  # tests/tracking takes it away again
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a script begins with &: those whom the tests
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupt would inherit it
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -79,6 +79,18 @@ with exits.terminable(), exits.heard_in_time():
     print("here", flush=True)
     pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
 """,
+    "one after a signal that was swallowed": """
+import contextlib, os
+from hashlib import pbkdf2_hmac
+with exits.terminable(), exits.heard_in_time():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+            threading.Event().wait()
+    threading.Event().wait(0.1)
+    print("here", flush=True)
+    pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+""",
 }
 
 
@@ -89,7 +101,8 @@ def test_a_long_call_of_compiled_code_does_not_outlast_a_signal(
 ) -> None:
     """It would last for hours; nothing that was written is half written."""
     code = (
-        f"import sys, threading\nfrom pathlib import Path\nfrom raypfrl import exits\nexits.DEAF = 0.3\n{CALLS[call]}"
+        "import signal, sys, threading\nfrom pathlib import Path\nfrom raypfrl import exits\n"
+        f"exits.DEAF = 0.3\n{CALLS[call]}"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
