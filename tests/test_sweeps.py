@@ -17,7 +17,7 @@ from raypfrl import RunConfig, SettingsError, Training, train
 from raypfrl.sweeps import Sweep, load
 from raypfrl.sweeps.cluster import cluster_address, connected
 from raypfrl.sweeps.launch import launch
-from raypfrl.sweeps.machine import announced, evaluation_share, layout
+from raypfrl.sweeps.machine import announced, evaluation_share, layout, timed
 from raypfrl.sweeps.results import Results, pack, unpack
 from raypfrl.sweeps.single import run
 from raypfrl.sweeps.sweep import label, shipped
@@ -147,6 +147,21 @@ def test_an_evaluation_that_outweighs_training_is_announced() -> None:
     assert announced([config]).startswith("evaluation takes 88% of the environment steps of 1 trial: lower m_eval = 64")
     assert announced([config.model_copy(update={"m_eval": 1, "m_adapt": (0,), "rounds": 50, "evaluate": 50})]) == ""
     assert announced([RunConfig(population="navigation", method="first_order", rounds=1)]) == "", "compiled: no matter"
+
+
+def test_after_the_first_rounds_it_is_told_in_minutes() -> None:
+    """4 of 8 rounds, 2 of 3 evaluations: 480 s of evaluation become 720, 120 of training 240; two actors halve both."""
+    config = RunConfig(population="gymnasium", method="first_order", m_eval=512, rounds=8, evaluate=4)
+    at = {"round": 4, "evaluation_seconds": 480.0, "kernel_seconds": 120.0, "seconds": 300.0, "status": "running"}
+    assert timed(config, at).startswith(
+        "m_eval = 512 on gymnasium: evaluation takes about 6 minutes of 8: lower m_eval"
+    )
+    assert timed(config, {**at, "seconds": 50.0}) == "", "a short run"
+    assert timed(config, {**at, "kernel_seconds": 480.0}) == "", "the smaller part"
+    assert timed(config, {**at, "round": 0}) == "", "training is not measured yet"
+    assert timed(config, {**at, "status": "diverged"}) == ""
+    compiled = RunConfig(population="navigation", method="first_order", rounds=8, evaluate=4)
+    assert timed(compiled, at) == "", "no matter"
 
 
 def test_an_impossible_request_fails_with_the_arithmetic() -> None:

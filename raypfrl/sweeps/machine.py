@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from raypfrl.oracles import NOISELESS, is_exact
 from raypfrl.sweeps.source import git_commit, source
 
 NEVER_HANG = {"exact", "fused", "table", "continuing"}  # oracles that compute, and step no environment
+LONG = 5.0  # minutes of a trial from which on it is worth a line that they go into evaluation
 _PACKAGES = ("raypfrl", "ray", "torch", "gymnasium", "numpy", "numba", "wandb")
 
 
@@ -86,6 +87,24 @@ def announced(configs: Sequence[RunConfig]) -> str:
     return (
         f"evaluation takes {evaluation_share(most):.0%} of the environment steps of {len(dear)} trial"
         f"{'s' * (len(dear) > 1)}: lower m_eval = {most.m_eval}, or evaluate less often than now"
+    )
+
+
+def timed(config: RunConfig, metrics: Mapping[str, Any]) -> str:
+    """A line about a trial whose evaluation takes most of some minutes, by its own clock at its second evaluation, the
+    first after training; else empty. What is measured so far stands for the rest: episodes may still grow longer."""
+    rounds, evaluating, training = (metrics[name] for name in ("round", "evaluation_seconds", "kernel_seconds"))
+    evaluated = sum(map(config.evaluated_after, range(rounds + 1)))
+    if config.oracle in NEVER_HANG or evaluated != 2 or metrics["status"] != "running":
+        return ""
+    pace = metrics["seconds"] / (evaluating + training)  # agents work side by side: wall time is less than theirs
+    minutes = pace * evaluating / evaluated * config.times_evaluated() / 60
+    whole = minutes + pace * training / rounds * config.rounds / 60
+    if whole < LONG or minutes < whole / 2:
+        return ""
+    return (
+        f"m_eval = {config.m_eval} on {config.population}: evaluation takes about {minutes:.0f} minutes of {whole:.0f}"
+        ": lower m_eval, or evaluate less often"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ray.tune import Callback
 
 from raypfrl.config import RunConfig
+from raypfrl.sweeps.machine import timed
 from raypfrl.sweeps.results import Results
 from raypfrl.sweeps.tensorboard import TensorBoard
 from raypfrl.sweeps.terminal import Progress
@@ -37,6 +38,7 @@ class Recorder(Callback):
         self.progress = Progress(configs, labels, unasked)
         self.seconds: dict[str, float] = defaultdict(float)
         self.first_work = float("inf")  # when the first trial began to compute
+        self._timed = False  # whether one trial has said how long evaluation takes
         self.broken: OSError | None = None  # why nothing can be written any more; Tune passes only a text on
         self._last: dict[str, dict[str, Any]] = {}  # the counts and outcomes of every running trial's last evaluation
 
@@ -61,6 +63,9 @@ class Recorder(Callback):
             del result[name]
         for line in metrics["log"]:
             self._say(key, line)
+        if not self._timed and (said := timed(config, metrics)):
+            self._timed = True
+            self._say(key, said)
         self.tracker.record(config, metrics)  # first: it has every row that the results have
         with self._writing():
             self.results.record(key, config, metrics)

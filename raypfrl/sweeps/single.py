@@ -13,7 +13,7 @@ from raypfrl.exits import FAILED, INTERRUPTED, heard_in_time, terminable
 from raypfrl.federation.server import Agents
 from raypfrl.federation.train import InProcess, Training
 from raypfrl.oracles import AgentError
-from raypfrl.sweeps.machine import about, announced, check_compiler, cpus_here
+from raypfrl.sweeps.machine import about, announced, check_compiler, cpus_here, timed
 from raypfrl.sweeps.results import ENDED, Results, pack, unpack
 from raypfrl.sweeps.source import source
 from raypfrl.sweeps.terminal import where
@@ -51,6 +51,8 @@ def run(config: RunConfig, folder: Path, tracking: Tracking = UNTRACKED, *, allo
                         tracker.record(config, metrics)  # first: it has every row that the results have
                         results.record(key, config, {**metrics, "checkpoint": pack(training.state())})
                         print(_line(metrics), flush=True)
+                        if said := timed(config, metrics):
+                            print(said, flush=True)
                 except AgentError as error:
                     results.end(key, config, {"status": "failed", "message": str(error)})
                     print(f"failed: {error}")
