@@ -160,6 +160,9 @@ def test_after_the_first_rounds_it_is_told_in_minutes() -> None:
     assert timed(config, {**at, "kernel_seconds": 480.0}) == "", "the smaller part"
     assert timed(config, {**at, "round": 0}) == "", "training is not measured yet"
     assert timed(config, {**at, "status": "diverged"}) == ""
+    longer = RunConfig(**{**config.model_dump(), "rounds": 80})
+    assert timed(longer, at) != ""
+    assert timed(longer, {**at, "round": 8}) == "", "once"
     compiled = RunConfig(population="navigation", method="first_order", rounds=8, evaluate=4)
     assert timed(compiled, at) == "", "no matter"
 

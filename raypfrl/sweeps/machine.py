@@ -16,7 +16,7 @@ from raypfrl.oracles import NOISELESS, is_exact
 from raypfrl.sweeps.source import git_commit, source
 
 NEVER_HANG = {"exact", "fused", "table", "continuing"}  # oracles that compute, and step no environment
-LONG = 5.0  # minutes of a trial from which on it is worth a line that they go into evaluation
+LONG = 5.0  # minutes; nobody asks where those of a shorter trial go
 _PACKAGES = ("raypfrl", "ray", "torch", "gymnasium", "numpy", "numba", "wandb")
 
 
@@ -93,12 +93,14 @@ def announced(configs: Sequence[RunConfig]) -> str:
 def timed(config: RunConfig, metrics: Mapping[str, Any]) -> str:
     """A line about a trial whose evaluation takes most of some minutes, by its own clock at its second evaluation, the
     first after training; else empty. What is measured so far stands for the rest: episodes may still grow longer."""
-    rounds, evaluating, training = (metrics[name] for name in ("round", "evaluation_seconds", "kernel_seconds"))
-    evaluated = sum(map(config.evaluated_after, range(rounds + 1)))
-    if config.oracle in NEVER_HANG or evaluated != 2 or metrics["status"] != "running":
+    rounds = metrics["round"]
+    if config.oracle in NEVER_HANG or metrics["status"] != "running" or rounds == 0:
         return ""
+    if any(map(config.evaluated_after, range(1, rounds))):  # the third, or a later one
+        return ""
+    evaluating, training = metrics["evaluation_seconds"], metrics["kernel_seconds"]
     pace = metrics["seconds"] / (evaluating + training)  # agents work side by side: wall time is less than theirs
-    minutes = pace * evaluating / evaluated * config.times_evaluated() / 60
+    minutes = pace * evaluating / 2 * config.times_evaluated() / 60
     whole = minutes + pace * training / rounds * config.rounds / 60
     if whole < LONG or minutes < whole / 2:
         return ""
